@@ -1,0 +1,339 @@
+//! Every bound of the crawler, in one place, with the relations between them checked at compile
+//! time. What happens at a bound is said beside it. Settings that an operator may change live in
+//! `config`; the ranges there stay inside these.
+
+// --- URLs and slots -----------------------------------------------------------------------------
+
+/// Hosts fall into 2^12 slots by the top bits of their key; slots map to cores and, later, nodes.
+pub const SLOT_BITS: u32 = 12;
+pub const SLOT_COUNT: usize = 1 << SLOT_BITS;
+pub const SHARD_COUNT_MAX: usize = 256;
+/// Longer URLs are refused as [`crate::url::UrlError::TooLong`] and counted.
+pub const URL_BYTES_MAX: usize = 4096;
+/// DNS names are no longer (RFC 1035 2.3.4). A longer host is left to the reference URL parser.
+pub const HOST_NAME_BYTES_MAX: usize = 253;
+
+// --- HTTP ---------------------------------------------------------------------------------------
+
+/// Status line and header fields together; more fails the response.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+pub const HEADER_COUNT_MAX: usize = 128;
+/// Interim (1xx) responses before the final one; more fails the response.
+pub const INTERIM_RESPONSE_COUNT_MAX: usize = 8;
+/// Body bytes as received, before content decoding; beyond it the body is cut and so marked.
+pub const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// A chunk's size line with its extensions, and all trailers together.
+pub const CHUNK_LINE_BYTES_MAX: usize = 4096;
+pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
+/// Body bytes after content decoding; beyond it decoding stops and the page is marked cut.
+pub const DECODED_BYTES_MAX: usize = 20 * 1024 * 1024;
+/// Decoded over encoded, once [`RATIO_CHECK_BYTES_MIN`] were decoded; beyond it: a bomb, refused.
+pub const DECODED_RATIO_MAX: usize = 200;
+pub const RATIO_CHECK_BYTES_MIN: usize = 1024 * 1024;
+/// Stacked content codings; more are refused.
+pub const CONTENT_CODING_COUNT_MAX: usize = 3;
+/// zstd frames that ask for a larger window are refused.
+pub const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+pub const REDIRECT_COUNT_MAX: u8 = 5;
+
+// --- HTTP reader --------------------------------------------------------------------------------
+
+/// Blank lines before a status line, in bytes; more is not HTTP.
+pub const LEADING_BLANK_BYTES_MAX: usize = 8;
+/// Chunk extensions of one response together, so that one-byte chunks cannot carry endless ones.
+pub const CHUNK_EXTENSION_BYTES_MAX: usize = 64 * 1024;
+/// Output buffer of one decoding stage; the sink sees pieces of at most this size.
+pub const DECODE_SCRATCH_BYTES: usize = 32 * 1024;
+/// Idle contexts of each kind that a core's decoder pool keeps; the rest are freed.
+pub const DECODER_IDLE_COUNT_MAX: usize = 8;
+
+// --- HTML ---------------------------------------------------------------------------------------
+
+/// Links taken from one page; the rest are counted and dropped.
+pub const PAGE_LINK_COUNT_MAX: usize = 1_000;
+pub const TITLE_BYTES_MAX: usize = 1_024;
+pub const ANCHOR_TEXT_BYTES_MAX: usize = 256;
+/// One attribute's value; a longer one is cut, and a link in it is dropped.
+pub const ATTRIBUTE_BYTES_MAX: usize = 16 * 1024;
+/// A tag's or an attribute's name; a longer one is none that matters.
+pub const NAME_BYTES_MAX: usize = 256;
+/// A language tag; a longer one is ignored (BCP 47 has none over 35 in practice).
+pub const LANGUAGE_BYTES_MAX: usize = 64;
+/// Memory of one lol_html rewriter (`--extractor lol`); a page that needs more is cut there.
+pub const LOL_MEMORY_BYTES_MAX: usize = 1024 * 1024;
+/// SVG and MathML roots and integration points open at once; beyond it nesting is not followed.
+pub const FOREIGN_DEPTH_MAX: usize = 64;
+/// Bytes looked at for a `<meta charset>` before parsing begins.
+pub const CHARSET_SNIFF_BYTES: usize = 1_024;
+/// Bytes held back, from the first that is not ASCII, to guess an undeclared charset from.
+pub const CHARSET_GUESS_BYTES: usize = 4_096;
+
+// --- robots.txt ---------------------------------------------------------------------------------
+
+/// RFC 9309 2.5 wants at least 500 KiB parsed; beyond this the rest is ignored.
+pub const ROBOTS_BYTES_MAX: usize = 512 * 1024;
+pub const ROBOTS_LINE_BYTES_MAX: usize = 16 * 1024;
+pub const ROBOTS_RULE_COUNT_MAX: usize = 20_000;
+pub const ROBOTS_SITEMAP_COUNT_MAX: usize = 256;
+/// A longer Crawl-delay counts as this: a day, after which the file is read again anyway.
+pub const ROBOTS_DELAY_MS_MAX: u64 = 24 * 3_600 * 1_000;
+
+// --- DNS messages -------------------------------------------------------------------------------
+
+/// What we tell servers we take over UDP: the DNS flag day's size, which is never fragmented.
+pub const DNS_UDP_BYTES_MAX: u16 = 1_232;
+/// One message over TCP. The protocol allows 64 KiB, but no host needs 16 KiB of addresses, and
+/// the cost of a message of chained compression pointers grows with the square of its size.
+pub const DNS_TCP_BYTES_MAX: usize = 16 * 1024;
+/// Records of the answer, and of the authority section; a message with more is refused.
+pub const DNS_RECORD_COUNT_MAX: usize = 256;
+/// Aliases followed from the name asked for to its addresses; a longer chain is refused.
+pub const DNS_ALIAS_COUNT_MAX: usize = 12;
+/// Addresses kept of one answer; the rest are dropped.
+pub const DNS_ADDRESS_COUNT_MAX: usize = 16;
+/// A host name as text, without the last dot.
+pub const DNS_NAME_BYTES_MAX: usize = 253;
+
+// --- DNS resolver (each per core) ---------------------------------------------------------------
+
+/// Hosts whose addresses, or the lack of them, are remembered, at about 100 bytes each; beyond it
+/// one that was not asked for lately is forgotten.
+pub const DNS_CACHE_COUNT_MAX: usize = 1 << 20;
+/// Names being looked up at once, with a socket each; further ones wait for their turn.
+pub const DNS_IN_FLIGHT_MAX: usize = 512;
+/// An answer holds at least and at most this long, whatever its server says.
+pub const DNS_TTL_SECONDS_MIN: u32 = 60;
+pub const DNS_TTL_SECONDS_MAX: u32 = 24 * 3_600;
+/// The same for "there is no such name" and "it has no address" (RFC 2308 5: one to three hours
+/// work well as the upper end).
+pub const DNS_NEGATIVE_SECONDS_MIN: u32 = 60;
+pub const DNS_NEGATIVE_SECONDS_MAX: u32 = 3 * 3_600;
+/// How long a name that nobody could tell us of is not asked for again (RFC 9520 3.2: at least one
+/// second, at most five minutes).
+pub const DNS_FAILURE_SECONDS: u32 = 30;
+/// Upstream servers taken from a system's configuration; more are ignored.
+pub const DNS_UPSTREAM_COUNT_MAX: usize = 8;
+/// Unanswered questions in a row after which an upstream is asked last, and for how long.
+pub const DNS_SILENCE_COUNT_MAX: u32 = 3;
+pub const DNS_UPSTREAM_REST_MS: u64 = 10_000;
+/// Wait before the second round through the upstreams; it doubles with each, and is jittered.
+pub const DNS_BACKOFF_MS: u64 = 200;
+/// Datagrams that are no reply to our question; after more, someone is guessing: TCP is used.
+pub const DNS_STRAY_COUNT_MAX: u32 = 32;
+
+// --- SimHash ------------------------------------------------------------------------------------
+
+/// A text with fewer words has no fingerprint: so few shingles make neighbours of strangers.
+pub const SIMHASH_WORD_COUNT_MIN: usize = 16;
+/// Bytes of a word that count; what follows them up to the next separator is skipped.
+pub const SIMHASH_WORD_BYTES_MAX: usize = 64;
+/// Shingles that are counted; beyond them the text is as if it ended there.
+pub const SIMHASH_SHINGLE_COUNT_MAX: usize = (1 << 24) - 1;
+
+// --- Ring ---------------------------------------------------------------------------------------
+
+/// Receive buffers of one core's socket ring. When all are lent, receives pause until one is back.
+pub const RING_BUFFER_COUNT: u16 = 2_048;
+pub const RING_BUFFER_BYTES: usize = 16 * 1024;
+pub const RING_SUBMISSION_COUNT: u32 = 4_096;
+pub const RING_COMPLETION_COUNT: u32 = 32_768;
+/// Chunks waiting on one stream before its receive is paused, so that one fast peer cannot hold
+/// the buffers of all.
+pub const STREAM_CHUNK_COUNT_MAX: usize = 32;
+/// Longest sleep of a core's driver: what a lost signal could cost at the most.
+pub const RING_SLEEP_MS_MAX: u64 = 100;
+/// glommio's preempt timer. It matters to nothing of ours and costs a turn of glommio's reactor.
+pub const RING_PREEMPT_MS: u64 = 100;
+/// Longest sleep of glommio's by mistake (see `io::ring::driver`).
+pub const RING_GUARD_MS: u64 = 5;
+/// Connections the system queues for us before we accept them.
+pub const LISTEN_BACKLOG: i32 = 4_096;
+/// Accepted connections waiting for the program; more stay in the system's queue.
+pub const ACCEPT_QUEUE_COUNT_MAX: usize = 1_024;
+/// A datagram longer than this is cut (and then fails to parse).
+pub const DATAGRAM_BYTES_MAX: usize = 4_096;
+
+// --- Simulator ----------------------------------------------------------------------------------
+
+/// Polls of one simulation; more end it with `SimError::StepLimit`. A test may set less.
+pub const SIM_STEP_COUNT_MAX: u64 = 1 << 36;
+/// Polls without the clock moving; more end the simulation with `SimError::Livelock`.
+pub const SIM_INSTANT_STEP_COUNT_MAX: u64 = 10_000_000;
+/// Events kept for people to read; older ones are forgotten. The digest covers them all.
+pub const SIM_EVENT_COUNT_MAX: usize = 65_536;
+/// Unread bytes on one direction of a simulated connection; then its sender waits.
+pub const SIM_WINDOW_BYTES: usize = 256 * 1024;
+/// Connections a listener has not accepted; further ones get no answer.
+pub const SIM_BACKLOG_COUNT_MAX: usize = 4_096;
+/// Datagrams waiting on one socket; further ones are lost.
+pub const SIM_DATAGRAM_COUNT_MAX: usize = 1_024;
+/// The receive buffer of a datagram socket: what is longer is cut.
+pub const SIM_DATAGRAM_BYTES_MAX: usize = 4_096;
+/// How long a connect without an answer goes on (Linux: six SYN retries, 127 s).
+pub const SIM_CONNECT_MS_MAX: u64 = 127_000;
+
+// --- Fetch --------------------------------------------------------------------------------------
+
+/// TLS sessions remembered by one core for resumption; the oldest is forgotten.
+pub const TLS_SESSION_COUNT_MAX: usize = 4_096;
+/// Bytes of TLS records from which no byte of data has come: two whole records and some tickets.
+/// Beyond it the connection is given up.
+pub const TLS_BARREN_BYTES_MAX: usize = 64 * 1024;
+/// Response buffers kept for reuse, and the largest that is.
+pub const FETCH_BUFFER_COUNT_MAX: usize = 256;
+pub const FETCH_BUFFER_BYTES_KEPT: usize = 256 * 1024;
+
+// --- Frontier (each per core) -------------------------------------------------------------------
+
+/// Hosts remembered; URLs of further hosts are dropped and counted.
+pub const HOST_COUNT_MAX: usize = 1 << 22;
+/// Pages of one host, queued and fetched together; further ones are dropped and counted.
+pub const HOST_PAGE_COUNT_MAX: u32 = 1_000_000;
+/// Scheme and port pairs of one host; a page can name 65,535 ports of it, few of them real.
+pub const HOST_ORIGIN_COUNT_MAX: usize = 32;
+/// Bytes of RAM an idle host may cost: name, schedule and index included, the shard's data not.
+pub const HOST_IDLE_BYTES_MAX: usize = 200;
+/// URLs in the queues, and the bytes of their records; beyond either, the lowest class goes.
+pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 26;
+pub const QUEUED_URL_BYTES_MAX: u64 = 4 << 30;
+/// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
+pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
+/// Fingerprints in the sieve's first gate: 256 KiB, so that it stays in a core's own cache.
+pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 14;
+/// Of the Bloom filter when it is full; with eight bits set a URL, about 0.5 % false "maybe".
+pub const BLOOM_BITS_PER_URL: usize = 12;
+// --- Metrics ------------------------------------------------------------------------------------
+
+/// Longest time a histogram tells apart; longer counts as this. Ten minutes: above any deadline.
+pub const SPAN_US_MAX: u64 = 600_000_000;
+/// Two digits: an error under 1 %, in a third of the memory of three.
+pub const SPAN_SIGNIFICANT_DIGITS: u8 = 2;
+
+// --- Command line, configuration and seeds ------------------------------------------------------
+
+/// A longer configuration file is refused unread.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Contact, paths and other text in the configuration; it must fit a request's head many times.
+pub const SETTING_TEXT_BYTES_MAX: usize = 1_024;
+pub const SETTING_LIST_COUNT_MAX: usize = 1_024;
+/// A longer line of a seed file is reported as a problem and skipped: a URL and room around it.
+pub const SEED_LINE_BYTES_MAX: usize = 2 * URL_BYTES_MAX;
+/// Problems of one seed file that are kept to be told; the rest are only counted.
+pub const SEED_PROBLEM_COUNT_MAX: usize = 1_000;
+/// Seeds of one crawl; the rest are counted and told, not taken.
+pub const SEED_COUNT_MAX: usize = 10_000_000;
+/// A line of `nephila try`: the largest decoded page, in base64 and JSON, and some room.
+pub const TRY_LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Open files that `nephila web` asks the system for; where it gets fewer, clients wait.
+pub const WEB_OPEN_FILE_COUNT: u64 = 1 << 20;
+// --- Synthetic web ------------------------------------------------------------------------------
+
+/// Hosts of one synthetic web: 254 addresses a /24, from 127.16/16 to 127.32/16.
+pub const WEB_HOST_COUNT_MAX: u32 = 1_000_000;
+/// The tail of the size distribution is cut here.
+pub const WEB_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Links asked for on one page; tree links come on top, still under the crawler's own cap.
+pub const WEB_LINK_COUNT_MAX: u32 = 500;
+pub const WEB_LATENCY_MS_MAX: u32 = 30_000;
+/// URLs that the truth walks before it gives up: it holds them all in memory.
+pub const WEB_TRUTH_URL_COUNT_MAX: usize = 4_000_000;
+/// One request head; a longer one is answered 431 and the connection closed.
+pub const WEB_REQUEST_BYTES_MAX: usize = 16 * 1024;
+pub const WEB_REQUEST_HEADER_COUNT_MAX: usize = 64;
+/// Requests on one connection before the server closes it.
+pub const WEB_CONNECTION_REQUEST_COUNT_MAX: u32 = 1_000;
+/// A connection that is silent, or does not take its answer, for this long is closed.
+pub const WEB_IDLE_MS_MAX: u64 = 60_000;
+/// Idle send buffers kept for the next response; more are freed.
+pub const WEB_SPARE_BUFFER_COUNT_MAX: usize = 256;
+/// Log lines gathered before the sink sees them.
+pub const WEB_LOG_BUFFER_BYTES: usize = 256 * 1024;
+pub const WEB_LOG_FLUSH_MS: u64 = 500;
+/// Certificates issued on demand and kept; beyond it the cache starts anew.
+pub const WEB_CERTIFICATE_COUNT_MAX: usize = 65_536;
+
+// --- Robots cache, dedup, mesh (each per core) ---------------------------------------------------
+
+/// Origins whose robots.txt is remembered; the oldest answer is forgotten and asked for again.
+pub const ROBOTS_CACHE_COUNT_MAX: usize = 1 << 20;
+/// Payloads remembered as stored; a forgotten one is stored again if it comes back.
+pub const DIGEST_COUNT_MAX: usize = 1 << 22;
+/// Bits in which near-duplicates may differ; four blocks find up to three.
+pub const NEAR_DISTANCE_MAX: u32 = 3;
+/// Pages kept per SimHash block value; the oldest is overwritten.
+pub const NEAR_BUCKET_COUNT_MAX: usize = 64;
+/// Batches in a shard's mailbox; a full one gives the batch back to its sender.
+pub const MAILBOX_BATCH_COUNT: usize = 1_024;
+/// Messages waiting for a full mailbox; beyond it the shard starts no new fetches.
+pub const MESH_PENDING_COUNT_MAX: usize = 65_536;
+/// How soon a full mailbox is tried again.
+pub const MESH_RETRY_MS: u64 = 1;
+
+// --- Store --------------------------------------------------------------------------------------
+
+/// One WARC record unpacked, header and block. A longer response is refused by the store; a member
+/// that unpacks to more is refused by the reader. Above the body cap by far, as chunk framing is
+/// stored too.
+pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// One of a shard's two write buffers. A buffer is handed to the disk once it is this full; when
+/// both are, writers wait. A single record may overfill it.
+pub const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
+/// Index lines of the open WARC file, kept until it is closed; at the bound the file is closed
+/// early.
+pub const CDXJ_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Lines of the request log held before they are appended; at twice this, writers wait.
+pub const REQUEST_LOG_BUFFER_BYTES: usize = 64 * 1024;
+/// One read when a torn file is searched for its last whole record.
+pub const SALVAGE_READ_BYTES: usize = 1024 * 1024;
+
+// --- Politeness ---------------------------------------------------------------------------------
+
+/// How often a failing host's wait doubles, from the retry base on; then it stays as it is.
+pub const BACK_OFF_DOUBLINGS_MAX: u8 = 6;
+
+// --- Control ------------------------------------------------------------------------------------
+
+/// Notices on their way to the control thread; one that finds no room is counted and made good by
+/// the next.
+pub const NOTICE_COUNT_MAX: usize = 65_536;
+/// How long the control thread listens before it looks at signals and limits again.
+pub const STEER_MS: u64 = 10;
+/// How often progress is shown.
+pub const WATCH_MS: u64 = 200;
+/// How long a shard may take to answer a probe before the round is begun anew.
+pub const PROBE_PATIENCE_MS: u64 = 1_000;
+/// Pages a shard is allowed at a time under `max_pages`.
+pub const BUDGET_PORTION_MAX: u64 = 256;
+/// Descriptors that are not connections: files, rings, eventfds, and some room.
+pub const OTHER_FILE_COUNT: usize = 1_024;
+
+const _: () = {
+    assert!(HOST_NAME_BYTES_MAX < URL_BYTES_MAX, "a URL with the longest host fits");
+    assert!(SLOT_COUNT >= SHARD_COUNT_MAX, "every core can own a slot");
+    assert!(DECODED_BYTES_MAX >= BODY_BYTES_MAX, "an uncoded body is never cut by the decoder");
+    assert!(ROBOTS_BYTES_MAX >= 500 * 1024, "RFC 9309 2.5");
+    assert!(HEAD_BYTES_MAX > URL_BYTES_MAX, "a Location header fits");
+    assert!(DNS_TCP_BYTES_MAX >= DNS_UDP_BYTES_MAX as usize, "TCP is the way out of truncation");
+    assert!(DNS_TCP_BYTES_MAX <= u16::MAX as usize, "the length prefix has two bytes");
+    assert!(DNS_CACHE_COUNT_MAX <= u32::MAX as usize, "places in the cache are u32");
+    assert!(DNS_TTL_SECONDS_MIN <= DNS_TTL_SECONDS_MAX);
+    assert!(DNS_NEGATIVE_SECONDS_MIN <= DNS_NEGATIVE_SECONDS_MAX);
+    assert!(HEAD_BYTES_MAX <= u32::MAX as usize / 4, "spans of a head, unfolded too, are u32");
+    assert!(CHUNK_EXTENSION_BYTES_MAX >= CHUNK_LINE_BYTES_MAX);
+    assert!(DECODED_BYTES_MAX > RATIO_CHECK_BYTES_MIN, "a bomb is met before the output cap");
+    assert!(SIMHASH_WORD_COUNT_MIN >= 3, "a shingle has three words");
+    assert!(SIMHASH_SHINGLE_COUNT_MAX > DECODED_BYTES_MAX / 2, "a page is never cut by SimHash");
+    assert!(RING_BUFFER_COUNT.is_power_of_two(), "the kernel masks the buffer ring's index");
+    assert!(NEAR_BUCKET_COUNT_MAX <= u8::MAX as usize);
+    assert!(RING_COMPLETION_COUNT >= RING_SUBMISSION_COUNT);
+    assert!(HOST_ORIGIN_COUNT_MAX <= u8::MAX as usize + 1, "an origin's index is one byte");
+    assert!(HOST_COUNT_MAX < u32::MAX as usize, "the last id means none");
+    assert!(RECENT_FINGERPRINT_COUNT.is_power_of_two(), "indexed by a mask");
+    assert!(SEED_LINE_BYTES_MAX > URL_BYTES_MAX, "every URL we take fits a line");
+    assert!(SETTING_TEXT_BYTES_MAX * 8 <= HEAD_BYTES_MAX, "a User-Agent fits a request");
+    assert!(TRY_LINE_BYTES_MAX >= DECODED_BYTES_MAX * 3, "a page fits a line, escaped or base64");
+    assert!(WARC_RECORD_BYTES_MAX >= 2 * (BODY_BYTES_MAX + HEAD_BYTES_MAX), "framing fits");
+    assert!(STREAM_CHUNK_COUNT_MAX * 4 <= RING_BUFFER_COUNT as usize);
+    assert!(WEB_PAGE_BYTES_MAX < BODY_BYTES_MAX, "the crawler cuts no synthetic page");
+    assert!(WEB_LINK_COUNT_MAX as usize * 2 <= PAGE_LINK_COUNT_MAX);
+};
