@@ -1,0 +1,115 @@
+//! Time as plain numbers: monotonic for every delay, wall time only for what people read.
+//!
+//! `Time` is `CLOCK_MONOTONIC` in production and the virtual clock in simulation. All shards of a
+//! process share its zero, so a time may cross the mesh.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
+
+/// A monotonic moment, in nanoseconds since an arbitrary zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+impl Time {
+    pub const ZERO: Time = Time(0);
+    /// Later than anything that happens: the deadline of a wait that has none.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    pub fn from_ms(ms: u64) -> Time {
+        Time(ms.saturating_mul(1_000_000))
+    }
+
+    pub fn as_ms(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// How long after `earlier` this is; zero if it is not after.
+    pub fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+
+    fn add(self, span: Duration) -> Time {
+        Time(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl AddAssign<Duration> for Time {
+    fn add_assign(&mut self, span: Duration) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Duration> for Time {
+    type Output = Time;
+
+    fn sub(self, span: Duration) -> Time {
+        Time(self.0.saturating_sub(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Nanoseconds since the Unix epoch. It may jump; nothing is ever scheduled by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WallTime(pub u64);
+
+impl WallTime {
+    pub fn unix_seconds(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
+    /// Year, month, day, hour, minute, second in UTC (proleptic Gregorian, Hinnant's algorithm).
+    pub fn civil(self) -> (u64, u64, u64, u64, u64, u64) {
+        let seconds = self.unix_seconds();
+        let (days, rest) = (seconds / 86_400, seconds % 86_400);
+        let shifted = days + 719_468;
+        let era = shifted / 146_097;
+        let day_of_era = shifted - era * 146_097;
+        let year_of_era =
+            (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let shifted_month = (5 * day_of_year + 2) / 153;
+        let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+        let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+        let year = year_of_era + era * 400 + u64::from(month <= 2);
+        (year, month, day, rest / 3_600, rest / 60 % 60, rest % 60)
+    }
+
+    /// `20260131235959`: the timestamp of CDXJ lines and WARC file names.
+    pub fn compact(self) -> String {
+        let (year, month, day, hour, minute, second) = self.civil();
+        format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
+    }
+}
+
+/// `2026-01-31T23:59:59Z`, as WARC-Date wants it.
+impl fmt::Display for WallTime {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (year, month, day, hour, minute, second) = self.civil();
+        write!(out, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wall_time_prints_known_moments() {
+        let at = |seconds: u64| WallTime(seconds * 1_000_000_000);
+        assert_eq!(at(0).to_string(), "1970-01-01T00:00:00Z");
+        assert_eq!(at(951_782_400).to_string(), "2000-02-29T00:00:00Z");
+        assert_eq!(at(1_767_225_599).to_string(), "2025-12-31T23:59:59Z");
+        assert_eq!(at(1_767_225_599).compact(), "20251231235959");
+    }
+
+    #[test]
+    fn monotonic_time_saturates_at_both_ends() {
+        assert_eq!(Time::NEVER + Duration::from_secs(1), Time::NEVER);
+        assert_eq!(Time::ZERO - Duration::from_secs(1), Time::ZERO);
+        assert_eq!(Time(5).since(Time(9)), Duration::ZERO);
+    }
+}

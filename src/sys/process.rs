@@ -1,0 +1,153 @@
+//! Clock, limits, signals and wake-up descriptors of this process.
+
+use super::{check, last_error};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds since the Unix epoch.
+pub fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
+/// CPU time this thread has used, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` outlives the call; the clocks used always exist.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut now) };
+    assert_eq!(result, 0, "the clocks used exist on every Linux");
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Eight bytes from the kernel's generator.
+pub fn entropy_u64() -> u64 {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 {
+        u64::from_ne_bytes(bytes)
+    } else {
+        realtime_ns() ^ monotonic_ns().rotate_left(32)
+    }
+}
+
+/// Raises the limit of open files to `wanted` if the system lets us, and says what it is now.
+pub fn raise_open_files(wanted: u64) -> Result<u64, i32> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` outlives each call.
+    unsafe {
+        check(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit))?;
+        if limit.rlim_cur >= wanted {
+            return Ok(limit.rlim_cur);
+        }
+        let more = libc::rlimit { rlim_cur: wanted, rlim_max: wanted.max(limit.rlim_max) };
+        if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) == 0 {
+            return Ok(wanted);
+        }
+        limit.rlim_cur = limit.rlim_max.min(wanted);
+        check(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit))?;
+    }
+    Ok(limit.rlim_cur)
+}
+
+/// The cores this process may run on, in order.
+pub fn allowed_cores() -> Vec<usize> {
+    // SAFETY: an all-zero set is valid and as long as said.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return vec![0];
+        }
+        (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &set)).collect()
+    }
+}
+
+/// Resident memory of this process now and at its peak, in bytes.
+pub fn resident_bytes() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name))?;
+        line.split_whitespace().nth(1)?.parse::<u64>().ok()
+    };
+    (field("VmRSS:").unwrap_or(0) * 1024, field("VmHWM:").unwrap_or(0) * 1024)
+}
+
+/// An eventfd: written from any thread, it wakes the core that waits for it.
+pub struct EventFd(OwnedFd);
+
+impl EventFd {
+    pub fn new() -> Result<EventFd, i32> {
+        // SAFETY: plain call; the descriptor is owned at once.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
+        // SAFETY: fresh descriptor.
+        Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub fn signal(&self) {
+        let one = 1u64;
+        // SAFETY: eight bytes, as an eventfd wants. A full counter (EAGAIN) is a wake-up already.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Takes all signals so far.
+    pub fn drain(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight bytes, as an eventfd gives. EAGAIN means there was none.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsRawFd for EventFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Interrupt and terminate signals, read from a descriptor instead of interrupting a thread.
+pub struct Signals(OwnedFd);
+
+impl Signals {
+    /// Blocks SIGINT and SIGTERM for this thread and all it starts later: call it first in main.
+    pub fn block() -> Result<Signals, i32> {
+        // SAFETY: the set is initialised by sigemptyset before use.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGINT);
+            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
+                return Err(last_error());
+            }
+            let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
+            let fd = check(libc::signalfd(-1, &raw const set, flags))?;
+            Ok(Signals(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// Waits up to `timeout_ms` for a signal; true if one came.
+    pub fn wait_ms(&self, timeout_ms: u32) -> bool {
+        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one descriptor, as said; the information is as long as said.
+        unsafe {
+            if libc::poll(&raw mut poll, 1, timeout_ms as i32) <= 0 {
+                return false;
+            }
+            let mut information: libc::signalfd_siginfo = std::mem::zeroed();
+            let size = size_of::<libc::signalfd_siginfo>();
+            libc::read(self.0.as_raw_fd(), (&raw mut information).cast(), size) == size as isize
+        }
+    }
+}
+
+/// True if the standard stream is a terminal.
+pub fn is_terminal(stream: &impl AsRawFd) -> bool {
+    // SAFETY: plain call on a descriptor that is open while borrowed.
+    unsafe { libc::isatty(stream.as_raw_fd()) == 1 }
+}
