@@ -1,0 +1,77 @@
+//! Files as the crawler uses them: written by appending, read by position, durable when synced.
+//!
+//! All paths are under the data directory that the world was made with, and relative to it. No
+//! operation follows a symbolic link out of it.
+
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+
+pub trait Disk {
+    type File: File;
+
+    /// A new, empty file. Fails with [`DiskError::Exists`] if the name is taken.
+    fn create(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>>;
+
+    /// An existing file, to read or to go on appending at its end.
+    fn open(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>>;
+
+    fn rename(&self, from: &Path, to: &Path) -> impl Future<Output = Result<(), DiskError>>;
+
+    fn remove(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
+
+    /// Makes a directory and its parents; an existing one is fine.
+    fn create_dir(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
+
+    /// Names of the entries of a directory, sorted.
+    fn list(&self, path: &Path) -> impl Future<Output = Result<Vec<String>, DiskError>>;
+
+    /// Makes creations, renames and removals in a directory durable.
+    fn sync_dir(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
+}
+
+/// One open file with one writer. Dropping it closes it; what was not synced may be lost.
+pub trait File: 'static {
+    /// Writes all of `bytes` at the end and gives the buffer back, still full. One append at a
+    /// time. After an error the file's end is unknown: truncate to the last good size or abandon.
+    fn append(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, DiskError>>;
+
+    /// Up to `len` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, offset: u64, len: usize) -> impl Future<Output = Result<Vec<u8>, DiskError>>;
+
+    /// When it resolves, everything appended before it was called survives a power cut. A failed
+    /// sync is never repaired by a second one: the caller rewrites or stops.
+    fn sync(&self) -> impl Future<Output = Result<(), DiskError>>;
+
+    fn truncate(&self, size: u64) -> impl Future<Output = Result<(), DiskError>>;
+
+    /// Bytes appended or found so far.
+    fn size(&self) -> u64;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskError {
+    Full,
+    Exists,
+    NotFound,
+    /// A path that leaves the data directory, or a link inside it.
+    OutsideDirectory,
+    PermissionDenied,
+    /// Anything else, as the system's error number.
+    Os(i32),
+}
+
+impl fmt::Display for DiskError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DiskError::Full => out.write_str("disk full"),
+            DiskError::Exists => out.write_str("file exists"),
+            DiskError::NotFound => out.write_str("no such file"),
+            DiskError::OutsideDirectory => out.write_str("path leaves the data directory"),
+            DiskError::PermissionDenied => out.write_str("permission denied"),
+            DiskError::Os(number) => write!(out, "system error {number}"),
+        }
+    }
+}
+
+impl std::error::Error for DiskError {}

@@ -1,0 +1,32 @@
+//! The seam between the crawler and the world.
+//!
+//! Stages and shards are written against these traits and never see glommio, a socket or a clock.
+//! Two worlds stand behind them, chosen at compile time so that the seam costs nothing:
+//! [`ring`] for production and [`sim`] for tests and `nephila sim`.
+//!
+//! Every future here belongs to the core that made it: none is `Send`. Every wait takes a deadline;
+//! a wait that has none takes [`Time::NEVER`].
+
+pub mod clock;
+pub mod disk;
+pub mod mailbox;
+pub mod net;
+pub mod ring;
+pub mod sim;
+
+pub use clock::{Clock, Random, Spawn};
+pub use disk::{Disk, DiskError, File};
+pub use mailbox::{Inbox, Outbox};
+pub use net::{Datagram, Listener, Net, NetError, Stream};
+
+use crate::base::Time;
+
+/// All of the world that one core touches. Cheap to clone: clones are the same world.
+pub trait World: Clock + Random + Spawn + Net + Disk + Clone + 'static {}
+
+impl<W: Clock + Random + Spawn + Net + Disk + Clone + 'static> World for W {}
+
+/// A deadline `span_ms` from now.
+pub fn deadline_in_ms(clock: &impl Clock, span_ms: u64) -> Time {
+    clock.now() + std::time::Duration::from_millis(span_ms)
+}

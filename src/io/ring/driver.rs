@@ -1,0 +1,345 @@
+//! The loop that turns one core's ring.
+//!
+//! One turn: one system call submits what tasks queued and lets completions appear; completions and
+//! due timers wake tasks; then every task that is ready runs. If none was, the driver sleeps in our
+//! own ring, until a completion, a timer or another core's signal (an eventfd that the ring polls).
+//!
+//! glommio hosts the tasks and nothing else; it has no I/O of ours to wait for. Whether any task is
+//! ready is known by counting polls: the driver yields, and if the count has not moved when it runs
+//! again, every other task waits for us.
+//!
+//! Against glommio's lost wake-up: when its preempt timer fires between arming it and running the
+//! first task (a busy machine is enough), `run_task_queues` runs nothing, says so, and the executor
+//! parks with tasks ready, for good if nothing else wakes it. So the preempt timer is long, and
+//! [`guard`] keeps a short glommio timer armed that ends such a sleep.
+
+use super::timers::Alarm;
+use super::{Core, RingError, socket};
+use crate::base::Time;
+use crate::limits;
+use crate::sys::uring::{Event, Key, Operation};
+use glommio::{LocalExecutorBuilder, Placement};
+use std::cell::Cell;
+use std::future::Future;
+use std::os::fd::AsRawFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+thread_local! {
+    /// How often any task but the driver was polled on this core.
+    static POLL_COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Runs `task`, counting its polls. All tasks but the driver are run so.
+pub(super) async fn counted<T>(task: impl Future<Output = T>) -> T {
+    let mut task = pin!(task);
+    std::future::poll_fn(|context| {
+        POLL_COUNT.set(POLL_COUNT.get() + 1);
+        task.as_mut().poll(context)
+    })
+    .await
+}
+
+/// One-shot operations that a task waits for: files, closes, datagram readiness.
+#[derive(Default)]
+pub(super) struct Waits {
+    slots: Vec<WaitSlot>,
+    free: Vec<u32>,
+}
+
+#[derive(Default)]
+struct WaitSlot {
+    generation: u32,
+    waker: Option<Waker>,
+    done: Option<(i32, Operation)>,
+    /// The waiting future is gone: the result is dropped when it comes.
+    abandoned: bool,
+    timed_out: bool,
+}
+
+/// What an event's tag names.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    SocketSend(u32),
+    SocketReceive(u32),
+    SocketConnect(u32),
+    SocketClose(u32),
+    Listener(u32),
+    Wait(u32),
+    /// Another thread has signalled.
+    Wake,
+    Nobody,
+}
+
+impl Target {
+    pub(super) fn tag(self) -> u64 {
+        let (kind, index) = match self {
+            Target::Nobody => (0, 0),
+            Target::SocketSend(index) => (1, index),
+            Target::SocketReceive(index) => (2, index),
+            Target::SocketConnect(index) => (3, index),
+            Target::SocketClose(index) => (4, index),
+            Target::Listener(index) => (5, index),
+            Target::Wait(index) => (6, index),
+            Target::Wake => (7, 0),
+        };
+        (kind as u64) << 32 | index as u64
+    }
+
+    fn of(tag: u64) -> Target {
+        let index = tag as u32;
+        match tag >> 32 {
+            1 => Target::SocketSend(index),
+            2 => Target::SocketReceive(index),
+            3 => Target::SocketConnect(index),
+            4 => Target::SocketClose(index),
+            5 => Target::Listener(index),
+            6 => Target::Wait(index),
+            7 => Target::Wake,
+            _ => Target::Nobody,
+        }
+    }
+}
+
+pub(super) fn run<T, M, F>(core: Option<usize>, name: &str, main: M) -> Result<T, RingError>
+where
+    M: FnOnce() -> F,
+    F: Future<Output = T>,
+{
+    let placement = core.map_or(Placement::Unbound, Placement::Fixed);
+    let executor = LocalExecutorBuilder::new(placement)
+        .name(name)
+        .io_memory(64 * 1024)
+        .ring_depth(128)
+        .preempt_timer(Duration::from_millis(limits::RING_PREEMPT_MS))
+        .make()
+        .map_err(|error| RingError::Executor(error.to_string()))?;
+    Ok(executor.run(async move { counted(main()).await }))
+}
+
+pub(super) fn start(core: &Rc<Core>) {
+    core.watch_wake();
+    glommio::spawn_local(drive(Rc::downgrade(core))).detach();
+    glommio::spawn_local(guard(Rc::downgrade(core))).detach();
+}
+
+/// See the module: bounds how long glommio can sleep by mistake.
+async fn guard(core: std::rc::Weak<Core>) {
+    while core.upgrade().is_some_and(|core| !core.stopped.get()) {
+        glommio::timer::sleep(Duration::from_millis(limits::RING_GUARD_MS)).await;
+    }
+}
+
+async fn drive(core: std::rc::Weak<Core>) {
+    loop {
+        let Some(core) = core.upgrade() else { return };
+        if core.stopped.get() {
+            return;
+        }
+        core.turn(Duration::ZERO);
+        let busy =
+            core.take_events() | core.fire_timers() | core.wake_inboxes() | core.feed_starved();
+        let before = POLL_COUNT.get();
+        glommio::executor().yield_now().await;
+        let idle = !busy && POLL_COUNT.get() == before;
+        if idle && !core.uring.borrow().is_waiting_to_submit() {
+            core.sleep();
+        }
+    }
+}
+
+impl Core {
+    fn take_events(self: &Rc<Self>) -> bool {
+        let mut any = false;
+        loop {
+            let event = self.uring.borrow_mut().next_event();
+            let Some(event) = event else { return any };
+            any = true;
+            match Target::of(event.tag) {
+                Target::Wait(index) => self.finish_wait(index, event),
+                Target::Wake => {
+                    // A signal that came late, to a core that was awake already, must not stay:
+                    // the poll would fire for ever and the core never sleep again.
+                    self.wake.drain();
+                    self.watch_wake();
+                }
+                Target::Nobody => {}
+                target => socket::take_event(self, target, event),
+            }
+        }
+    }
+
+    fn fire_timers(self: &Rc<Self>) -> bool {
+        if self.timers.borrow().next().is_none() {
+            return false;
+        }
+        let now = self.now();
+        let mut any = false;
+        loop {
+            let alarm = self.timers.borrow_mut().pop_due(now);
+            let Some(alarm) = alarm else { return any };
+            let waker = match alarm {
+                Alarm::Sleep(index, generation) => {
+                    self.timers.borrow_mut().fire_sleep(index, generation)
+                }
+                Alarm::Socket(index, generation) => {
+                    socket::deadline_passed(self, index, generation, now)
+                }
+                Alarm::Wait(index, generation) => self.time_out_wait(index, generation),
+            };
+            if let Some(waker) = waker {
+                waker.wake();
+                any = true;
+            }
+        }
+    }
+
+    fn wake_inboxes(&self) -> bool {
+        if !self.wake.take_pending() {
+            return false;
+        }
+        let wakers = std::mem::take(&mut *self.inbox_wakers.borrow_mut());
+        wakers.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    fn feed_starved(self: &Rc<Self>) -> bool {
+        if self.starved.borrow().is_empty() {
+            return false;
+        }
+        let free = {
+            let uring = self.uring.borrow();
+            uring.pool().count() - uring.pool().lent_count()
+        };
+        for _ in 0..free {
+            let Some(index) = self.starved.borrow_mut().pop() else { break };
+            socket::arm_again(self, index);
+        }
+        free > 0
+    }
+
+    /// Blocks this thread until something happens or the next timer is due.
+    fn sleep(&self) {
+        if !self.wake.may_sleep() {
+            return;
+        }
+        let now = self.now();
+        let longest = now + Duration::from_millis(limits::RING_SLEEP_MS_MAX);
+        let until = self.timers.borrow().next().map_or(longest, |next| next.min(longest));
+        self.turn(until.since(now));
+        self.wake.awake();
+    }
+
+    fn turn(&self, wait: Duration) {
+        let result = self.uring.borrow_mut().turn(wait);
+        if let Err(number) = result {
+            // The ring is this process's only way to the network: without it nothing is right.
+            panic!("io_uring_enter failed with system error {number}");
+        }
+    }
+
+    /// Lets the ring tell when another thread signals.
+    fn watch_wake(&self) {
+        let operation = Operation::PollIn { fd: self.wake.as_raw_fd() };
+        self.uring.borrow_mut().push(operation, Target::Wake.tag());
+    }
+
+    /// Queues `operation` and waits for its end.
+    pub(super) async fn perform(
+        self: &Rc<Self>,
+        make: impl FnOnce() -> Operation,
+        deadline: Time,
+    ) -> Option<(i32, Operation)> {
+        let index = self.waits.borrow_mut().open();
+        let key = self.uring.borrow_mut().push(make(), Target::Wait(index).tag());
+        let mut guard = WaitGuard { core: self, index, key, finished: false };
+        if deadline != Time::NEVER {
+            let generation = self.waits.borrow().slots[index as usize].generation;
+            self.timers.borrow_mut().add(deadline, Alarm::Wait(index, generation));
+        }
+        let outcome = std::future::poll_fn(|context| {
+            let mut waits = self.waits.borrow_mut();
+            let slot = &mut waits.slots[index as usize];
+            if let Some(done) = slot.done.take() {
+                return Poll::Ready(Some(done));
+            }
+            if slot.timed_out {
+                return Poll::Ready(None);
+            }
+            slot.waker = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        guard.finished = outcome.is_some();
+        outcome
+    }
+
+    fn finish_wait(&self, index: u32, event: Event) {
+        let Some(operation) = event.ended else { return };
+        let waker = {
+            let mut waits = self.waits.borrow_mut();
+            let slot = &mut waits.slots[index as usize];
+            if slot.abandoned {
+                waits.close(index);
+                None
+            } else {
+                slot.done = Some((event.result, operation));
+                slot.waker.take()
+            }
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn time_out_wait(&self, index: u32, generation: u32) -> Option<Waker> {
+        let mut waits = self.waits.borrow_mut();
+        let slot = waits.slots.get_mut(index as usize)?;
+        if slot.generation != generation || slot.done.is_some() {
+            return None;
+        }
+        slot.timed_out = true;
+        slot.waker.take()
+    }
+}
+
+/// Keeps the slot until the kernel is done with the operation, whatever becomes of the future.
+struct WaitGuard<'a> {
+    core: &'a Rc<Core>,
+    index: u32,
+    key: Key,
+    finished: bool,
+}
+
+impl Drop for WaitGuard<'_> {
+    fn drop(&mut self) {
+        let mut waits = self.core.waits.borrow_mut();
+        let slot = &mut waits.slots[self.index as usize];
+        if self.finished || slot.done.is_some() {
+            waits.close(self.index);
+            return;
+        }
+        slot.abandoned = true;
+        slot.waker = None;
+        drop(waits);
+        let cancel = Operation::Cancel { key: self.key };
+        self.core.uring.borrow_mut().push(cancel, Target::Nobody.tag());
+    }
+}
+
+impl Waits {
+    fn open(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(WaitSlot::default());
+            (self.slots.len() - 1) as u32
+        })
+    }
+
+    fn close(&mut self, index: u32) {
+        let generation = self.slots[index as usize].generation.wrapping_add(1);
+        self.slots[index as usize] = WaitSlot { generation, ..WaitSlot::default() };
+        self.free.push(index);
+    }
+}

@@ -1,0 +1,199 @@
+//! The production world: a glommio executor that hosts our own io_uring for sockets and files.
+//!
+//! glommio gives tasks and their scheduling; our ring ([`crate::sys::uring`]) does all
+//! transfers and all sleeping. [`driver`] turns the ring: submit, take completions, fire timers,
+//! sleep. Everything but [`mailbox::Wake`] belongs to one core.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // where threads meet
+
+mod disk;
+mod driver;
+mod mailbox;
+mod net;
+mod socket;
+mod timers;
+
+pub use disk::RingFile;
+pub use mailbox::{RingInbox, RingOutbox, ThreadOutbox, Unbound, Wake, mailbox};
+pub use net::{RingDatagram, RingListener};
+pub use socket::RingStream;
+
+use super::{Clock, Random, Spawn};
+use crate::base::{Time, WallTime};
+use crate::limits;
+use crate::sys::file::Directory;
+use crate::sys::pool::BufferPool;
+use crate::sys::process;
+use crate::sys::uring::Uring;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// The world of one core. Clones are the same world.
+#[derive(Clone)]
+pub struct RingWorld(Rc<Core>);
+
+struct Core {
+    uring: RefCell<Uring>,
+    sockets: RefCell<socket::Table>,
+    listeners: RefCell<net::Listeners>,
+    waits: RefCell<driver::Waits>,
+    timers: RefCell<timers::Timers>,
+    wake: Arc<Wake>,
+    inbox_wakers: RefCell<Vec<Waker>>,
+    /// Streams whose receive found no buffer; armed again as buffers come back.
+    starved: RefCell<Vec<u32>>,
+    random: Cell<u64>,
+    directory: Option<Directory>,
+    stopped: Cell<bool>,
+}
+
+/// Why the world could not be made. The text says what to change.
+#[derive(Debug)]
+pub enum RingError {
+    /// io_uring is refused: container, sysctl or an old kernel.
+    Refused(i32),
+    NoMemory(i32),
+    Directory(i32),
+    Executor(String),
+}
+
+impl fmt::Display for RingError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RingError::Refused(number) => write!(
+                out,
+                "io_uring is not available (system error {number}): nephila needs Linux 6.1 or \
+                 newer with kernel.io_uring_disabled=0, and in a container a seccomp profile that \
+                 allows io_uring_setup, io_uring_enter and io_uring_register"
+            ),
+            RingError::NoMemory(number) => {
+                write!(out, "no memory for receive buffers (system error {number})")
+            }
+            RingError::Directory(number) => {
+                write!(out, "cannot open the data directory (system error {number})")
+            }
+            RingError::Executor(text) => write!(out, "cannot start an executor: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for RingError {}
+
+impl RingWorld {
+    /// Makes the world of the executor that this runs on and starts its driver. `wake` is the end
+    /// that other threads signal; `directory` is where files live, if there are any.
+    pub fn new(wake: Arc<Wake>, directory: Option<&Path>) -> Result<RingWorld, RingError> {
+        let pool = BufferPool::new(limits::RING_BUFFER_COUNT, limits::RING_BUFFER_BYTES)
+            .map_err(RingError::NoMemory)?;
+        let uring =
+            Uring::new(limits::RING_SUBMISSION_COUNT, limits::RING_COMPLETION_COUNT, Rc::new(pool))
+                .map_err(RingError::Refused)?;
+        let directory = directory.map(Directory::open).transpose().map_err(RingError::Directory)?;
+        let world = RingWorld(Rc::new(Core {
+            uring: RefCell::new(uring),
+            sockets: RefCell::default(),
+            listeners: RefCell::default(),
+            waits: RefCell::default(),
+            timers: RefCell::default(),
+            wake,
+            inbox_wakers: RefCell::default(),
+            starved: RefCell::default(),
+            random: Cell::new(process::entropy_u64()),
+            directory,
+            stopped: Cell::new(false),
+        }));
+        driver::start(&world.0);
+        Ok(world)
+    }
+
+    /// Runs `main` to its end on a new thread pinned to `core`.
+    pub fn start<T, M, F>(
+        core: Option<usize>,
+        name: &str,
+        main: M,
+    ) -> Result<std::thread::JoinHandle<Result<T, RingError>>, RingError>
+    where
+        T: Send + 'static,
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let name = name.to_owned();
+        std::thread::Builder::new()
+            .name(name.clone())
+            .spawn(move || driver::run(core, &name, main))
+            .map_err(|error| RingError::Executor(error.to_string()))
+    }
+
+    /// Ends the driver: nothing completes after this. Streams still open are closed by the system.
+    pub fn stop(&self) {
+        self.0.stopped.set(true);
+    }
+
+    /// Receive buffers in use now, and how many there are.
+    pub fn buffer_use(&self) -> (usize, usize) {
+        let uring = self.0.uring.borrow();
+        (uring.pool().lent_count() as usize, uring.pool().count() as usize)
+    }
+
+    pub fn open_stream_count(&self) -> usize {
+        self.0.sockets.borrow().len()
+    }
+}
+
+impl Core {
+    fn now(&self) -> Time {
+        Time(process::monotonic_ns())
+    }
+}
+
+impl Clock for RingWorld {
+    fn now(&self) -> Time {
+        self.0.now()
+    }
+
+    fn wall(&self) -> WallTime {
+        WallTime(process::realtime_ns())
+    }
+
+    fn cpu_ns(&self) -> u64 {
+        process::thread_cpu_ns()
+    }
+
+    async fn sleep_until(&self, at: Time) {
+        let mut sleep = timers::Sleep::new(self.0.clone(), at);
+        std::future::poll_fn(|context| sleep.poll(context)).await;
+    }
+
+    async fn yield_now(&self) {
+        let mut yielded = false;
+        std::future::poll_fn(|context| {
+            if std::mem::replace(&mut yielded, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+impl Random for RingWorld {
+    /// SplitMix64: for jitter, ids and record names, never for secrets.
+    fn random_u64(&self) -> u64 {
+        let state = self.0.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.0.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+impl Spawn for RingWorld {
+    fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        glommio::spawn_local(driver::counted(task)).detach();
+    }
+}

@@ -1,0 +1,116 @@
+//! Timers of one core: sleeps, and deadlines of waits on sockets.
+//!
+//! A heap of (time, what). Deadlines are lazy: a socket has at most one entry, which is moved on
+//! when it fires early, so a page's dozen waits cost one or two heap operations in all.
+
+use super::Core;
+use crate::base::Time;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alarm {
+    /// A sleep's index and generation.
+    Sleep(u32, u32),
+    /// A socket's index and generation.
+    Socket(u32, u32),
+    /// A wait's index and generation (datagrams).
+    Wait(u32, u32),
+}
+
+#[derive(Default)]
+pub(super) struct Timers {
+    heap: BinaryHeap<Reverse<(Time, Alarm)>>,
+    sleeps: Vec<SleepSlot>,
+    free: Vec<u32>,
+}
+
+#[derive(Default)]
+struct SleepSlot {
+    generation: u32,
+    waker: Option<Waker>,
+    fired: bool,
+}
+
+impl Timers {
+    pub(super) fn add(&mut self, at: Time, alarm: Alarm) {
+        if at != Time::NEVER {
+            self.heap.push(Reverse((at, alarm)));
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Time> {
+        self.heap.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Takes one alarm that is due.
+    pub(super) fn pop_due(&mut self, now: Time) -> Option<Alarm> {
+        let Reverse((at, alarm)) = *self.heap.peek()?;
+        if at > now {
+            return None;
+        }
+        self.heap.pop();
+        Some(alarm)
+    }
+
+    pub(super) fn fire_sleep(&mut self, index: u32, generation: u32) -> Option<Waker> {
+        let slot = self.sleeps.get_mut(index as usize)?;
+        if slot.generation != generation {
+            return None;
+        }
+        slot.fired = true;
+        slot.waker.take()
+    }
+}
+
+/// One sleep. Its heap entry outlives a dropped sleep and is ignored by generation.
+pub(super) struct Sleep {
+    core: Rc<Core>,
+    at: Time,
+    slot: Option<u32>,
+}
+
+impl Sleep {
+    pub(super) fn new(core: Rc<Core>, at: Time) -> Sleep {
+        Sleep { core, at, slot: None }
+    }
+
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut timers = self.core.timers.borrow_mut();
+        if let Some(index) = self.slot {
+            let slot = &mut timers.sleeps[index as usize];
+            if slot.fired {
+                return Poll::Ready(());
+            }
+            slot.waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        if self.core.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let index = timers.free.pop().unwrap_or_else(|| {
+            timers.sleeps.push(SleepSlot::default());
+            (timers.sleeps.len() - 1) as u32
+        });
+        let slot = &mut timers.sleeps[index as usize];
+        slot.waker = Some(context.waker().clone());
+        slot.fired = false;
+        let alarm = Alarm::Sleep(index, slot.generation);
+        timers.add(self.at, alarm);
+        self.slot = Some(index);
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let Some(index) = self.slot else { return };
+        let mut timers = self.core.timers.borrow_mut();
+        let slot = &mut timers.sleeps[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.waker = None;
+        timers.free.push(index);
+    }
+}
