@@ -1,0 +1,310 @@
+//! A seeded world for tests: several whole shards on one thread, without a socket or a sleep.
+//!
+//! A [`Sim`] owns the virtual clock, every task, one network, one disk and the history of what
+//! happened. Each shard sees it through its [`SimWorld`], which stands behind the same traits as
+//! the real world does. The invariant: one seed, one history. Nothing here reads a clock, an
+//! address in memory or the order of a hash table, so a run that failed can be run again.
+//!
+//! ```text
+//!   executor   tasks, ready lanes per shard, timers     wake       wakers
+//!   network    listeners, who answers at an address     stream     one connection, both ends
+//!   datagram   sockets with latency and loss            tree       files, and what is synced
+//!   disk       the tree behind the seam, with latency   mailbox    bounded queues between shards
+//!   chance     seeded numbers                           history    events and their digest
+//! ```
+//!
+//! Faults that exist: [`Sim::kill`], [`Sim::lose_unsynced`], [`Sim::shift_wall`], silence or
+//! refusal at unknown addresses and datagram loss ([`NetModel`]), [`SimStream::abort`]. New ones
+//! belong where all traffic of a kind passes: connects in `Network::route`, bytes in `End::post`,
+//! datagrams in `SimDatagram::post`, the disk in `SimWorld::disk_wait`.
+//!
+//! A poll takes no virtual time. A task that spins on `yield_now` until some later moment never
+//! sees it come, and ends the run with [`SimError::Livelock`].
+
+mod chance;
+mod datagram;
+mod disk;
+mod executor;
+mod history;
+mod mailbox;
+mod network;
+mod stream;
+mod tree;
+mod wake;
+mod world;
+
+pub use datagram::SimDatagram;
+pub use disk::{DiskModel, SimFile};
+pub use history::Event;
+pub use mailbox::{SimInbox, SimOutbox};
+pub use network::{NetModel, SimListener, Unknown};
+pub use stream::{SimChunk, SimStream};
+pub use world::SimWorld;
+
+use crate::base::Time;
+use chance::Chance;
+use executor::{Executor, Turn};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// The clock starts here and not at zero, as that of a machine that has been up for a while: code
+/// that takes zero for "long ago" behaves as it will in production.
+pub const START: Time = Time(1_000_000_000_000);
+
+/// 2026-01-01T00:00:00Z, the wall time at [`START`], in nanoseconds since the Unix epoch.
+const WALL_START_NS: u64 = 1_767_225_600 * 1_000_000_000;
+
+/// One simulation. Dropping it drops all its tasks.
+pub struct Sim {
+    shared: Rc<Shared>,
+    driven: Cell<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimError {
+    /// The future waits for something that nobody will do: no task is ready, no timer is set.
+    Deadlock { at: Time, task_count: usize },
+    /// Tasks run and run, and the clock stands still.
+    Livelock { at: Time },
+    /// More polls than [`Sim::bound_steps`] allows.
+    StepLimit { at: Time },
+}
+
+impl fmt::Display for SimError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SimError::Deadlock { at, task_count } => {
+                write!(out, "deadlock at {} ns: {task_count} tasks wait, no timer is set", at.0)
+            }
+            SimError::Livelock { at } => write!(out, "livelock: the clock stands at {} ns", at.0),
+            SimError::StepLimit { at } => write!(out, "out of steps at {} ns", at.0),
+        }
+    }
+}
+
+impl std::error::Error for SimError {}
+
+impl Sim {
+    pub fn new(seed: u64) -> Sim {
+        let shared = Rc::new(Shared {
+            seed,
+            executor: Executor::new(Chance::new(seed, stream_id::LANES), START),
+            network: RefCell::default(),
+            network_chance: Chance::new(seed, stream_id::NETWORK),
+            root: Rc::default(),
+            disk_model: Cell::default(),
+            disk_chance: Chance::new(seed, stream_id::DISK),
+            shard_chances: RefCell::default(),
+            history: RefCell::default(),
+            wall_shift_ns: Cell::new(0),
+        });
+        Sim { shared, driven: Cell::new(false) }
+    }
+
+    /// The world of one shard, with the root of the simulated disk as its data directory. Asked for
+    /// twice it is the same world, as after a restart.
+    pub fn world(&self, shard: u16) -> SimWorld {
+        self.world_in(shard, Path::new(""))
+    }
+
+    /// As [`Sim::world`], with a data directory of its own: a shard of another node.
+    ///
+    /// # Panics
+    /// If `dir` is not a relative path without `..`.
+    pub fn world_in(&self, shard: u16, dir: &Path) -> SimWorld {
+        let directory = tree::create_dir(&self.shared.root, dir).expect("a relative path");
+        tree::make_durable(&self.shared.root, dir).expect("just made");
+        SimWorld::new(self.shared.clone(), shard, directory)
+    }
+
+    /// A mailbox between shards: many senders, one receiver, `capacity` messages.
+    pub fn mailbox<M: 'static>(&self, capacity: usize) -> (SimOutbox<M>, SimInbox<M>) {
+        mailbox::mailbox(capacity)
+    }
+
+    /// From now on the network behaves like this; what is on its way keeps its time of arrival.
+    pub fn set_net(&self, model: NetModel) {
+        model.check();
+        self.shared.network.borrow_mut().model = model;
+    }
+
+    pub fn set_disk(&self, model: DiskModel) {
+        model.check();
+        self.shared.disk_model.set(model);
+    }
+
+    /// At most `count` polls in all, instead of [`crate::limits::SIM_STEP_COUNT_MAX`].
+    pub fn bound_steps(&self, count: u64) {
+        self.shared.executor.set_step_count_max(count);
+    }
+
+    /// Runs `future` to its end, and with it every task as far as that takes.
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, SimError> {
+        let _drive = self.drive();
+        let executor = &self.shared.executor;
+        let bell = executor.main_bell();
+        let mut future = pin!(future);
+        loop {
+            match executor.turn(Time::NEVER)? {
+                Turn::Main(serial) if serial == bell.key().serial => {
+                    bell.answer();
+                    let mut context = Context::from_waker(bell.waker());
+                    if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                        return Ok(output);
+                    }
+                }
+                Turn::Main(_) | Turn::Moved => {}
+                Turn::Idle => {
+                    let task_count = executor.task_count();
+                    return Err(SimError::Deadlock { at: executor.now(), task_count });
+                }
+            }
+        }
+    }
+
+    /// Does all that happens up to and at `time`; then it is `time`.
+    pub fn run_until(&self, time: Time) -> Result<(), SimError> {
+        assert!(time != Time::NEVER, "that moment does not come");
+        self.run(time)?;
+        self.shared.executor.advance(time);
+        Ok(())
+    }
+
+    /// Runs until no task is ready and no timer is set. Tasks may be left that wait for others.
+    pub fn run_until_idle(&self) -> Result<(), SimError> {
+        self.run(Time::NEVER)
+    }
+
+    pub fn now(&self) -> Time {
+        self.shared.executor.now()
+    }
+
+    /// Tasks that have not ended.
+    pub fn task_count(&self) -> usize {
+        self.shared.executor.task_count()
+    }
+
+    /// Polls so far.
+    pub fn step_count(&self) -> u64 {
+        self.shared.executor.step_count()
+    }
+
+    /// Ends all tasks of one shard where they stand. What they own goes with them: connections
+    /// close, listeners and sockets vanish. Files keep what was written, synced or not.
+    pub fn kill(&self, shard: u16) {
+        self.shared.record(shard, "killed", format_args!(""));
+        self.shared.executor.kill(Some(shard));
+    }
+
+    /// What a power cut does to the disk: each file keeps its synced bytes and a seeded part of the
+    /// tail, and all names that no `sync_dir` made durable are kept or lost together, by the seed.
+    /// Kill the shards first.
+    pub fn lose_unsynced(&self) {
+        let keeps_names = self.shared.disk_chance.index(2) == 0;
+        let lost_bytes =
+            tree::lose_unsynced(&self.shared.root, keeps_names, &self.shared.disk_chance);
+        let detail = format_args!("{lost_bytes} bytes, names kept: {keeps_names}");
+        self.shared.record(u16::MAX, "power lost", detail);
+    }
+
+    /// Moves the wall clock, as an operator or a time daemon may. The monotonic clock stays.
+    pub fn shift_wall(&self, seconds: i64) {
+        let shift_ns = seconds.saturating_mul(1_000_000_000);
+        let total = self.shared.wall_shift_ns.get().saturating_add(shift_ns);
+        self.shared.wall_shift_ns.set(total);
+    }
+
+    /// Every file on the disk with its bytes, synced or not.
+    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        tree::files(&self.shared.root)
+    }
+
+    /// Puts a file on the disk, durable, in place of any other: a fixture, or a bit flipped.
+    ///
+    /// # Panics
+    /// If `path` is not the relative path of a file.
+    pub fn put_file(&self, path: &Path, bytes: Vec<u8>) {
+        tree::put_file(&self.shared.root, path, bytes).expect("a relative path of a file");
+    }
+
+    /// Keeps the latest events from now on, for [`Sim::events`].
+    pub fn keep_events(&self) {
+        self.shared.history.borrow_mut().keep_events();
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.shared.history.borrow().events()
+    }
+
+    /// One number for all that happened so far and the order of it.
+    pub fn digest(&self) -> u64 {
+        self.shared.history.borrow().digest() ^ self.shared.executor.digest()
+    }
+
+    fn run(&self, horizon: Time) -> Result<(), SimError> {
+        let _drive = self.drive();
+        while !matches!(self.shared.executor.turn(horizon)?, Turn::Idle) {}
+        Ok(())
+    }
+
+    /// Only one loop at a time may take tasks from the queue: an inner one would eat the outer's.
+    fn drive(&self) -> Drive<'_> {
+        assert!(!self.driven.replace(true), "the simulation is already running");
+        Drive(&self.driven)
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        // Tasks hold worlds, and worlds hold the tasks: only an explicit end breaks the ring.
+        self.shared.executor.kill(None);
+    }
+}
+
+struct Drive<'sim>(&'sim Cell<bool>);
+
+impl Drop for Drive<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// The seeded streams of one simulation; shard N draws from `SHARDS + N`.
+mod stream_id {
+    pub const LANES: u64 = 1;
+    pub const NETWORK: u64 = 2;
+    pub const DISK: u64 = 3;
+    pub const SHARDS: u64 = 1 << 32;
+}
+
+/// What all worlds of a simulation have in common.
+struct Shared {
+    seed: u64,
+    executor: Rc<Executor>,
+    network: RefCell<network::Network>,
+    network_chance: Chance,
+    root: tree::DirRef,
+    disk_model: Cell<DiskModel>,
+    disk_chance: Chance,
+    shard_chances: RefCell<BTreeMap<u16, Rc<Chance>>>,
+    history: RefCell<history::History>,
+    wall_shift_ns: Cell<i64>,
+}
+
+impl Shared {
+    fn record(&self, shard: u16, kind: &'static str, detail: fmt::Arguments<'_>) {
+        self.history.borrow_mut().record(self.executor.now(), shard, kind, detail);
+    }
+
+    fn shard_chance(&self, shard: u16) -> Rc<Chance> {
+        let mut chances = self.shard_chances.borrow_mut();
+        let new = || Rc::new(Chance::new(self.seed, stream_id::SHARDS + u64::from(shard)));
+        chances.entry(shard).or_insert_with(new).clone()
+    }
+}

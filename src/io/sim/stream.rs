@@ -1,0 +1,297 @@
+//! One simulated connection: bytes in order, in segments of random size, with TCP's three ends.
+//!
+//! A stream that is dropped closes: its peer reads what is on its way, then the end. It resets
+//! instead when it leaves bytes unread that had arrived (RFC 2525 2.17), or is aborted. What is
+//! sent to a stream that is gone is lost, and a reset comes back one round trip later. A reset
+//! never takes away bytes that arrived before it, as on Linux.
+//!
+//! Invariant: `unread_bytes` is the sum of the queued segments (or of what was lost, once the
+//! reader is gone) and never exceeds the window.
+
+use super::executor::Alarm;
+use super::wake::Waiters;
+use super::world::SimWorld;
+use crate::base::Time;
+use crate::io::clock::Clock;
+use crate::io::net::{NetError, Stream};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(super) type LinkRef = Rc<RefCell<Link>>;
+
+pub struct SimStream {
+    world: SimWorld,
+    link: LinkRef,
+    /// Our index in `Link::ends`: 0 dialled, 1 accepted.
+    side: usize,
+    /// Once true the drop has nothing left to say.
+    gone: bool,
+}
+
+/// Received bytes.
+pub struct SimChunk(Vec<u8>);
+
+impl Deref for SimChunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl SimStream {
+    pub(super) fn dialling(world: SimWorld, link: LinkRef) -> SimStream {
+        SimStream { world, link, side: 0, gone: false }
+    }
+
+    pub(super) fn accepted(world: SimWorld, link: LinkRef) -> SimStream {
+        SimStream { world, link, side: 1, gone: false }
+    }
+
+    /// The connection's number in the history.
+    pub(super) fn number(&self) -> u64 {
+        self.link.borrow().number
+    }
+
+    /// Closes with a reset, as a server does that crashes or lingers for no time.
+    pub fn abort(mut self) {
+        self.leave(true);
+    }
+
+    fn poll_send(
+        &mut self,
+        bytes: &[u8],
+        sent: &mut usize,
+        deadline: Time,
+        alarm: &mut Alarm,
+        context: &Context<'_>,
+    ) -> Poll<Result<(), NetError>> {
+        let now = self.world.now();
+        let link = &mut *self.link.borrow_mut();
+        let (own, peer) = link.sides(self.side);
+        if own.reset_at <= now {
+            return Poll::Ready(Err(NetError::Reset));
+        }
+        if peer.gone && !bytes.is_empty() {
+            let round_trip = self.world.latency() + self.world.latency();
+            own.reset_at = own.reset_at.min((now + round_trip).max(own.last_arrival));
+        }
+        let window_bytes = self.world.shared.network.borrow().model.window_bytes;
+        while *sent < bytes.len() && peer.unread_bytes < window_bytes {
+            let room_bytes = window_bytes - peer.unread_bytes;
+            *sent += peer.post(&self.world, &bytes[*sent..], room_bytes);
+        }
+        if *sent == bytes.len() {
+            return Poll::Ready(Ok(()));
+        }
+        if deadline <= now {
+            return Poll::Ready(Err(NetError::TimedOut));
+        }
+        own.writers.add(context.waker());
+        alarm.set(deadline.min(own.reset_at), context.waker());
+        Poll::Pending
+    }
+
+    fn poll_receive(
+        &mut self,
+        deadline: Time,
+        alarm: &mut Alarm,
+        context: &Context<'_>,
+    ) -> Poll<Result<Option<SimChunk>, NetError>> {
+        let now = self.world.now();
+        let link = &mut *self.link.borrow_mut();
+        let (own, peer) = link.sides(self.side);
+        let next_at = own.next_at();
+        if next_at <= now {
+            let result = own.take();
+            peer.writers.wake_all();
+            return Poll::Ready(result);
+        }
+        if deadline <= now {
+            return Poll::Ready(Err(NetError::TimedOut));
+        }
+        own.readers.add(context.waker());
+        alarm.set(deadline.min(next_at), context.waker());
+        Poll::Pending
+    }
+
+    fn leave(&mut self, abort: bool) {
+        if std::mem::replace(&mut self.gone, true) {
+            return;
+        }
+        let now = self.world.now();
+        let link = &mut *self.link.borrow_mut();
+        let number = link.number;
+        let (own, peer) = link.sides(self.side);
+        own.gone = true;
+        let first_unread_at = own.segments.front().map(|segment| segment.at);
+        own.segments.clear();
+        if peer.gone || own.reset_at <= now {
+            return;
+        }
+        let told_at = (now + self.world.latency()).max(peer.last_arrival);
+        let resets = abort || first_unread_at.is_some_and(|at| at <= now);
+        if resets {
+            peer.reset_at = peer.reset_at.min(told_at);
+        } else {
+            peer.closed_at = told_at;
+            if let Some(at) = first_unread_at {
+                peer.reset_at = peer.reset_at.min((at + self.world.latency()).max(told_at));
+            }
+        }
+        peer.readers.wake_all();
+        peer.writers.wake_all();
+        self.world.record(if resets { "reset" } else { "closed" }, format_args!("#{number}"));
+    }
+}
+
+impl Stream for SimStream {
+    type Chunk = SimChunk;
+
+    async fn send(&mut self, bytes: Vec<u8>, deadline: Time) -> Result<Vec<u8>, NetError> {
+        let mut alarm = self.world.alarm();
+        let mut sent = 0;
+        let result =
+            poll_fn(|context| self.poll_send(&bytes, &mut sent, deadline, &mut alarm, context))
+                .await;
+        let (number, digest) = (self.number(), xxh3_64(&bytes[..sent]));
+        self.world.record("sent", format_args!("#{number} {sent} bytes {digest:x} {result:?}"));
+        result.map(|()| bytes)
+    }
+
+    async fn receive(&mut self, deadline: Time) -> Result<Option<SimChunk>, NetError> {
+        let mut alarm = self.world.alarm();
+        let result = poll_fn(|context| self.poll_receive(deadline, &mut alarm, context)).await;
+        let number = self.number();
+        match &result {
+            Ok(Some(chunk)) => {
+                self.world.record("received", format_args!("#{number} {} bytes", chunk.len()));
+            }
+            Ok(None) => self.world.record("saw close", format_args!("#{number}")),
+            Err(error) => {
+                self.world.record("receive failed", format_args!("#{number} {error}"));
+            }
+        }
+        result
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.link.borrow().ends[self.side].next_at() > self.world.now()
+    }
+
+    fn peer(&self) -> SocketAddr {
+        self.link.borrow().ends[1 - self.side].address
+    }
+
+    fn local(&self) -> SocketAddr {
+        self.link.borrow().ends[self.side].address
+    }
+}
+
+impl Drop for SimStream {
+    fn drop(&mut self) {
+        self.leave(false);
+    }
+}
+
+/// Both ends of a connection.
+pub(super) struct Link {
+    number: u64,
+    ends: [End; 2],
+}
+
+impl Link {
+    pub fn new(number: u64, dialler: SocketAddr, dialled: SocketAddr) -> LinkRef {
+        Rc::new(RefCell::new(Link { number, ends: [End::new(dialler), End::new(dialled)] }))
+    }
+
+    /// The own end and the peer's.
+    fn sides(&mut self, side: usize) -> (&mut End, &mut End) {
+        let [dialled, accepted] = &mut self.ends;
+        if side == 0 { (dialled, accepted) } else { (accepted, dialled) }
+    }
+}
+
+/// One end: what is on its way to it or waits there, and who waits for that.
+struct End {
+    address: SocketAddr,
+    segments: VecDeque<Segment>,
+    unread_bytes: usize,
+    /// Nothing overtakes what was sent before it.
+    last_arrival: Time,
+    /// When the peer's close, or a reset, gets here.
+    closed_at: Time,
+    reset_at: Time,
+    /// Our stream was dropped.
+    gone: bool,
+    readers: Waiters,
+    writers: Waiters,
+}
+
+struct Segment {
+    at: Time,
+    bytes: Vec<u8>,
+}
+
+impl End {
+    fn new(address: SocketAddr) -> End {
+        End {
+            address,
+            segments: VecDeque::new(),
+            unread_bytes: 0,
+            last_arrival: Time::ZERO,
+            closed_at: Time::NEVER,
+            reset_at: Time::NEVER,
+            gone: false,
+            readers: Waiters::default(),
+            writers: Waiters::default(),
+        }
+    }
+
+    /// Sends the first part of `bytes` here, as one segment; gives its size. If nobody is here any
+    /// more it is lost, but it did fill the sender's window: a reset follows, and not room.
+    fn post(&mut self, world: &SimWorld, bytes: &[u8], room_bytes: usize) -> usize {
+        let segment_bytes_max = world.shared.network.borrow().model.segment_bytes_max;
+        let chance = &world.shared.network_chance;
+        // Halved up to three times: small segments are common, and one byte is not a rarity.
+        let upper = (segment_bytes_max >> chance.index(4)).max(1);
+        let len = chance.between(1, upper as u64) as usize;
+        let len = len.min(bytes.len()).min(room_bytes);
+        self.unread_bytes += len;
+        if self.gone {
+            return len;
+        }
+        let at = (world.now() + world.latency()).max(self.last_arrival);
+        self.last_arrival = at;
+        self.segments.push_back(Segment { at, bytes: bytes[..len].to_vec() });
+        self.readers.wake_all();
+        len
+    }
+
+    /// When there is something to read: bytes, the close or a reset.
+    fn next_at(&self) -> Time {
+        match self.segments.front() {
+            Some(segment) => segment.at,
+            None => self.closed_at.min(self.reset_at),
+        }
+    }
+
+    /// What [`End::next_at`] announced, once that time has come.
+    fn take(&mut self) -> Result<Option<SimChunk>, NetError> {
+        match self.segments.pop_front() {
+            Some(segment) => {
+                self.unread_bytes -= segment.bytes.len();
+                Ok(Some(SimChunk(segment.bytes)))
+            }
+            // A reset behind a close was caused by what we sent later; the close stays the end.
+            None if self.closed_at <= self.reset_at => Ok(None),
+            None => Err(NetError::Reset),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The ready queue, and the wakers that feed it.
+//!
+//! Tasks of one shard run in the order they became ready, as on one core. Which shard runs next is
+//! the caller's choice (the executor draws it from the seed), because cores race each other.
+//!
+//! The only place of the simulator with locks: `std::task::Waker` must be `Send + Sync`, although
+//! here everything stays on one thread, so the lock is never contended.
+
+#![allow(clippy::disallowed_types, reason = "a Waker must be Send and Sync")]
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+/// Names one task for ever: a slab index is used again, a serial is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TaskKey {
+    pub index: usize,
+    pub serial: u64,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct ReadyQueue(Arc<Mutex<Lanes>>);
+
+/// What wakes one task. A task is in the ready queue at most once.
+pub(super) struct Bell {
+    wake: Arc<TaskWake>,
+    waker: Waker,
+}
+
+impl ReadyQueue {
+    /// The next task; `choose` picks one of so many lanes that have any.
+    pub fn pop(&self, choose: impl FnOnce(usize) -> usize) -> Option<TaskKey> {
+        self.lanes().pop(choose)
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bell {
+    pub fn new(key: TaskKey, lane: usize, ready: &ReadyQueue) -> Bell {
+        let ready = ready.clone();
+        let wake = Arc::new(TaskWake { key, lane, queued: AtomicBool::new(false), ready });
+        Bell { waker: Waker::from(wake.clone()), wake }
+    }
+
+    pub fn key(&self) -> TaskKey {
+        self.wake.key
+    }
+
+    pub fn lane(&self) -> usize {
+        self.wake.lane
+    }
+
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// The task left the queue and is about to be polled: from here on a wake queues it again.
+    pub fn answer(&self) {
+        self.wake.queued.store(false, Ordering::Release);
+    }
+}
+
+/// Tasks that wait for one thing. All are woken when it may have come, and look for themselves.
+#[derive(Default)]
+pub(super) struct Waiters(Vec<Waker>);
+
+impl Waiters {
+    pub fn add(&mut self, waker: &Waker) {
+        if !self.0.iter().any(|known| known.will_wake(waker)) {
+            self.0.push(waker.clone());
+        }
+    }
+
+    pub fn wake_all(&mut self) {
+        for waker in self.0.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+/// One queue per shard, and the list of those that hold a task.
+#[derive(Default)]
+struct Lanes {
+    queues: Vec<VecDeque<TaskKey>>,
+    busy: Vec<usize>,
+}
+
+impl Lanes {
+    fn push(&mut self, lane: usize, key: TaskKey) {
+        if self.queues.len() <= lane {
+            self.queues.resize_with(lane + 1, VecDeque::new);
+        }
+        if self.queues[lane].is_empty() {
+            self.busy.push(lane);
+        }
+        self.queues[lane].push_back(key);
+    }
+
+    fn pop(&mut self, choose: impl FnOnce(usize) -> usize) -> Option<TaskKey> {
+        if self.busy.is_empty() {
+            return None;
+        }
+        let place = choose(self.busy.len());
+        let queue = &mut self.queues[self.busy[place]];
+        let key = queue.pop_front();
+        if queue.is_empty() {
+            self.busy.swap_remove(place);
+        }
+        key
+    }
+}
+
+struct TaskWake {
+    key: TaskKey,
+    lane: usize,
+    queued: AtomicBool,
+    ready: ReadyQueue,
+}
+
+impl Wake for TaskWake {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.ready.lanes().push(self.lane, self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bell(index: usize, lane: usize, ready: &ReadyQueue) -> Bell {
+        Bell::new(TaskKey { index, serial: index as u64 }, lane, ready)
+    }
+
+    #[test]
+    fn a_task_is_queued_once_until_it_is_polled() {
+        let ready = ReadyQueue::default();
+        let bell = bell(7, 0, &ready);
+        bell.waker().wake_by_ref();
+        bell.waker().wake_by_ref();
+        assert_eq!(ready.pop(|_| 0), Some(bell.key()));
+        assert_eq!(ready.pop(|_| 0), None);
+        bell.waker().wake_by_ref();
+        assert_eq!(ready.pop(|_| 0), None, "still marked as queued");
+        bell.answer();
+        bell.waker().wake_by_ref();
+        assert_eq!(ready.pop(|_| 0), Some(bell.key()));
+    }
+
+    #[test]
+    fn a_lane_keeps_its_order_and_the_caller_chooses_the_lane() {
+        let ready = ReadyQueue::default();
+        let bells = [bell(0, 1, &ready), bell(1, 1, &ready), bell(2, 4, &ready)];
+        bells.iter().for_each(|bell| bell.waker().wake_by_ref());
+        let order: Vec<_> = std::iter::from_fn(|| ready.pop(|count| count - 1))
+            .map(|key: TaskKey| key.index)
+            .collect();
+        assert_eq!(order, [2, 0, 1]);
+    }
+}
