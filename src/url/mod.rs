@@ -1,0 +1,259 @@
+//! URLs of the crawl: parsed by the WHATWG rules, http and https only, with the parts that the
+//! crawler asks for at fixed offsets, and the hashes that decide where a URL lives.
+//!
+//! Bytes in, values out: no I/O, no DNS; any core. A [`Url`] is always serialised form: what goes
+//! on the wire, so no URL can break a request line.
+//!
+//! | file | what |
+//! |---|---|
+//! | `plain` | one pass and one allocation, for what pages are full of; anything odd is passed on |
+//! | `reference` | the whole standard, by the `url` crate; the judge of `plain` |
+//! | [`Normaliser`] | one spelling for the many that lead to the same page |
+//! | [`registrable_domain`] | the name that someone registered: what a budget is counted for |
+
+mod domain;
+mod normal;
+mod params;
+mod plain;
+mod reference;
+#[cfg(test)]
+mod tests;
+
+pub use domain::registrable_domain;
+pub use normal::Normaliser;
+
+use crate::limits::URL_BYTES_MAX;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
+    }
+
+    pub fn default_port(self) -> u16 {
+        match self {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// An absolute http or https URL without user info and without fragment.
+///
+/// Invariants: `text` is printable ASCII without spaces; `text[host_start..host_end]` is the host
+/// (brackets included for IPv6); `text[path_start..]` starts with `/`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Url {
+    text: Box<str>,
+    host_start: u32,
+    host_end: u32,
+    path_start: u32,
+    scheme: Scheme,
+    port: u16,
+}
+
+/// What a host is: a name to resolve, or an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostKind {
+    Domain,
+    Ipv4(Ipv4Addr),
+    Ipv6(Ipv6Addr),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrlError {
+    Invalid,
+    /// Well-formed, but not http or https.
+    Scheme,
+    NoHost,
+    TooLong,
+}
+
+impl fmt::Display for UrlError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            UrlError::Invalid => "not a valid URL",
+            UrlError::Scheme => "not an http or https URL",
+            UrlError::NoHost => "no host",
+            UrlError::TooLong => "longer than the limit",
+        })
+    }
+}
+
+impl std::error::Error for UrlError {}
+
+/// 64-bit hash of the host name: decides the slot, and with it the core, that owns the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostKey(pub u64);
+
+/// 128-bit hash of a normalised URL: its identity in URL-seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub u128);
+
+/// The top 12 bits of a host key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u16);
+
+impl HostKey {
+    /// `host` is in serialised form: lower case, Punycode, no trailing port.
+    pub fn of(host: &str) -> HostKey {
+        HostKey(xxh3_64(host.as_bytes()))
+    }
+
+    pub fn slot(self) -> Slot {
+        Slot((self.0 >> (64 - crate::limits::SLOT_BITS)) as u16)
+    }
+}
+
+impl Url {
+    pub fn parse(text: &str) -> Result<Url, UrlError> {
+        plain::parse(text).unwrap_or_else(|| reference::parse(text))
+    }
+
+    /// Resolves `reference`, as found in an href or a Location, against this URL.
+    pub fn join(&self, reference: &str) -> Result<Url, UrlError> {
+        plain::join(self, reference).unwrap_or_else(|| reference::join(self, reference))
+    }
+
+    /// As [`Url::join`], for bytes off the wire: what is not UTF-8 becomes U+FFFD, as in a browser.
+    pub fn join_bytes(&self, reference: &[u8]) -> Result<Url, UrlError> {
+        self.join(&String::from_utf8_lossy(reference))
+    }
+
+    /// The URL of which `origin` and `path_and_query` are the [`Url::origin`] and the
+    /// [`Url::path_and_query`]: what a host's queue keeps, put together again without a parse.
+    pub fn rebuild(origin: &str, path_and_query: &str) -> Url {
+        let scheme = if origin.starts_with("https:") { Scheme::Https } else { Scheme::Http };
+        let host_start = scheme.as_str().len() + 3;
+        let authority = origin.get(host_start..).unwrap_or("");
+        let name_end = authority.rfind(']').unwrap_or(0);
+        let colon = authority[name_end..].find(':').map(|colon| name_end + colon);
+        let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
+        let url = Url {
+            text: [origin, path_and_query].concat().into_boxed_str(),
+            host_start: host_start as u32,
+            host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
+            path_start: origin.len() as u32,
+            scheme,
+            port: port.unwrap_or(scheme.default_port()),
+        };
+        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
+        url
+    }
+
+    /// `text` is serialised form, its host right behind `scheme://`.
+    fn assemble(
+        text: String,
+        scheme: Scheme,
+        host_bytes: usize,
+        path_start: usize,
+        port: u16,
+    ) -> Result<Url, UrlError> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(UrlError::TooLong);
+        }
+        debug_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()));
+        debug_assert!(text[path_start..].starts_with('/'));
+        let host_start = scheme.as_str().len() + 3;
+        Ok(Url {
+            text: text.into_boxed_str(),
+            host_start: host_start as u32,
+            host_end: (host_start + host_bytes) as u32,
+            path_start: path_start as u32,
+            scheme,
+            port,
+        })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    pub fn host(&self) -> &str {
+        &self.text[self.host_start as usize..self.host_end as usize]
+    }
+
+    pub fn host_kind(&self) -> HostKind {
+        let host = self.host();
+        if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+            return address.parse().map_or(HostKind::Domain, HostKind::Ipv6);
+        }
+        // The parser leaves numbers at the end of a host only where the whole is an address.
+        if host.as_bytes().last().is_some_and(u8::is_ascii_digit) {
+            return host.parse().map_or(HostKind::Domain, HostKind::Ipv4);
+        }
+        HostKind::Domain
+    }
+
+    /// The address, where the host is one: there is nothing to resolve.
+    pub fn host_address(&self) -> Option<IpAddr> {
+        match self.host_kind() {
+            HostKind::Domain => None,
+            HostKind::Ipv4(address) => Some(address.into()),
+            HostKind::Ipv6(address) => Some(address.into()),
+        }
+    }
+
+    /// The port to connect to: the explicit one, or the scheme's.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// `/path?query`: the request target.
+    pub fn path_and_query(&self) -> &str {
+        &self.text[self.path_start as usize..]
+    }
+
+    /// `scheme://host[:port]`, the port only if it is not the scheme's: the unit of robots.txt.
+    pub fn origin(&self) -> &str {
+        &self.text[..self.path_start as usize]
+    }
+
+    /// `host[:port]` as the Host header wants it.
+    pub fn authority(&self) -> &str {
+        &self.text[self.host_start as usize..self.path_start as usize]
+    }
+
+    pub fn host_key(&self) -> HostKey {
+        HostKey::of(self.host())
+    }
+
+    /// Meaningful for normalised URLs: equal URLs, equal fingerprints.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint(xxh3_128(self.text.as_bytes()))
+    }
+
+    /// Where the path ends: at the `?`, or with the text.
+    fn path_end(&self) -> usize {
+        let query = memchr::memchr(b'?', self.path_and_query().as_bytes());
+        query.map_or(self.text.len(), |query| self.path_start as usize + query)
+    }
+
+    /// Behind the last slash of the path: what a relative reference is appended to.
+    fn directory_end(&self) -> usize {
+        let path = &self.text.as_bytes()[self.path_start as usize..self.path_end()];
+        let slash = memchr::memrchr(b'/', path).unwrap_or(0);
+        self.path_start as usize + slash + 1
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}

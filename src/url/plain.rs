@@ -1,0 +1,312 @@
+//! The fast path: URLs as they are on nearly every page, parsed and joined in one pass over the
+//! bytes and one allocation. Whatever it is not sure of it leaves to [`super::reference`], by
+//! answering `None`; where it answers, the answer is the reference's, errors included (by property
+//! test, over the WHATWG suite and 48,000 real URLs).
+//!
+//! What makes it short:
+//! 1. A byte's class says at once whether it stays as it is in a path and in a query. If all do
+//!    and no segment is `.` or `..`, the result is two pieces copied behind one another.
+//! 2. A path or query that needs percent-encoding or has dot segments is written piece by piece:
+//!    encoding goes byte by byte, so UTF-8 needs no decoding.
+//! 3. Hosts are accepted only if lower-casing is all that UTS 46 would do to them.
+//! 4. A fragment is not looked at: nothing in it can make a URL invalid, and we drop it.
+
+use super::{Scheme, Url, UrlError, reference::trim};
+use crate::limits::HOST_NAME_BYTES_MAX;
+use std::net::Ipv4Addr;
+
+/// `None`: in doubt, ask the reference.
+type Verdict = Option<Result<Url, UrlError>>;
+
+pub(super) fn parse(text: &str) -> Verdict {
+    let text = trim(text);
+    let (name, rest) = split_scheme(text)?;
+    absolute(name, rest)
+}
+
+pub(super) fn join(base: &Url, reference: &str) -> Verdict {
+    let reference = trim(reference);
+    match reference.as_bytes() {
+        [] | [b'#', ..] => Some(Ok(base.clone())),
+        [b'?', ..] => target(base, base.path_end(), reference),
+        [b'/', b'/', ..] => authority(base.scheme, &reference[2..]),
+        [b'/', ..] => target(base, base.path_start as usize, reference),
+        [first, ..] => {
+            if first.is_ascii_alphabetic()
+                && let Some((name, rest)) = split_scheme(reference)
+            {
+                return absolute(name, rest);
+            }
+            target(base, base.directory_end(), reference)
+        }
+    }
+}
+
+// --- Scheme and authority -----------------------------------------------------------------------
+
+/// `scheme` and what follows its colon, if the text starts with one. A tab or a line break inside
+/// makes it look like a path here; that path then is in doubt for the same byte.
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    let named = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    let end = text.bytes().position(|byte| !named(&byte))?;
+    let starts_well = text.as_bytes()[0].is_ascii_alphabetic();
+    (starts_well && text.as_bytes()[end] == b':').then(|| (&text[..end], &text[end + 1..]))
+}
+
+fn absolute(name: &str, rest: &str) -> Verdict {
+    let scheme = if name.eq_ignore_ascii_case("https") {
+        Scheme::Https
+    } else if name.eq_ignore_ascii_case("http") {
+        Scheme::Http
+    } else {
+        return other_scheme(name, rest);
+    };
+    // `http:path` is relative to an http base, and an odd absolute URL otherwise: in doubt.
+    authority(scheme, rest.strip_prefix("//")?)
+}
+
+/// `mailto:`, `javascript:`, `tel:`, `data:` ...: every page has some. Without a slash behind the
+/// colon their path is opaque and cannot fail to parse, so they are well-formed and not ours.
+fn other_scheme(name: &str, rest: &str) -> Verdict {
+    let special = ["ftp", "file", "ws", "wss"].iter().any(|other| name.eq_ignore_ascii_case(other));
+    let opaque = matches!(rest.as_bytes().first(), Some(b'!'..) if !rest.starts_with(['/', '\\']));
+    (!special && opaque).then_some(Err(UrlError::Scheme))
+}
+
+/// `text`: host, port and the rest of an absolute URL, behind the two slashes.
+fn authority(scheme: Scheme, text: &str) -> Verdict {
+    let host_bytes = host_extent(text.as_bytes())?;
+    let host = &text[..host_bytes];
+    let (port, port_bytes) = port_extent(&text.as_bytes()[host_bytes..])?;
+    let rest = &text[host_bytes + port_bytes..];
+    let extent = Extent::measure(rest.as_bytes())?;
+    let (port, port_text) = match port {
+        Some(port) if port != scheme.default_port() => {
+            (port, &text[host_bytes..host_bytes + port_bytes])
+        }
+        _ => (scheme.default_port(), ""),
+    };
+
+    let prefix_bytes = scheme.as_str().len() + 3;
+    let path_start = prefix_bytes + host_bytes + port_text.len();
+    let slash = if rest.starts_with('/') { "" } else { "/" };
+    let mut out = String::with_capacity(path_start + slash.len() + extent.end);
+    out.push_str(scheme.as_str());
+    out.push_str("://");
+    out.push_str(host);
+    out[prefix_bytes..].make_ascii_lowercase();
+    out.push_str(port_text);
+    out.push_str(slash);
+    extent.append(rest, path_start, &mut out)?;
+    Some(Url::assemble(out, scheme, host_bytes, path_start, port))
+}
+
+/// The length of a host that only needs lower case: letters, digits, hyphens and underscores in
+/// labels that are not empty and have no `--` where Punycode has it, or a plain IPv4 address.
+fn host_extent(text: &[u8]) -> Option<usize> {
+    let mut label_start = 0;
+    let mut end = text.len();
+    for (index, &byte) in text.iter().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => {}
+            b'-' if index == label_start + 3 && text[index - 1] == b'-' => return None,
+            b'-' => {}
+            b'.' if index > label_start => label_start = index + 1,
+            b':' | b'/' | b'?' | b'#' => {
+                end = index;
+                break;
+            }
+            _ => return None,
+        }
+    }
+    if label_start >= end || end > HOST_NAME_BYTES_MAX {
+        return None;
+    }
+    // A last label that starts as a number makes the whole an IPv4 address or invalid. `std` takes
+    // only what is already in the serialised form: four decimal numbers, no leading zeros.
+    if text[label_start].is_ascii_digit() {
+        std::str::from_utf8(&text[..end]).ok()?.parse::<Ipv4Addr>().ok()?;
+    }
+    Some(end)
+}
+
+/// The port, if there is one, and the bytes it takes with its colon.
+fn port_extent(text: &[u8]) -> Option<(Option<u16>, usize)> {
+    if text.first() != Some(&b':') {
+        return Some((None, 0));
+    }
+    let digits = text[1..].iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
+    if !(1..=5).contains(&digits) || text[1] == b'0' {
+        return None;
+    }
+    let port = std::str::from_utf8(&text[1..=digits]).ok()?.parse().ok()?;
+    matches!(text.get(digits + 1), None | Some(b'/' | b'?' | b'#'))
+        .then_some((Some(port), digits + 1))
+}
+
+// --- Path and query -----------------------------------------------------------------------------
+
+/// `reference` (a path, a query or both) behind the first `kept` bytes of the base.
+fn target(base: &Url, kept: usize, reference: &str) -> Verdict {
+    let extent = Extent::measure(reference.as_bytes())?;
+    let mut out = String::with_capacity(kept + extent.end);
+    out.push_str(&base.text[..kept]);
+    let path_start = base.path_start as usize;
+    extent.append(reference, path_start, &mut out)?;
+    let host_bytes = (base.host_end - base.host_start) as usize;
+    Some(Url::assemble(out, base.scheme, host_bytes, path_start, base.port))
+}
+
+/// Percent-encoded in a path, in a query.
+const PATH_ENCODED: u8 = 1;
+const QUERY_ENCODED: u8 = 2;
+/// Changes what the bytes around it mean: tabs and line breaks vanish, `\` is a slash in paths.
+const PATH_DOUBT: u8 = 4;
+const QUERY_DOUBT: u8 = 8;
+/// A segment starts with a dot, or with a percent sign that may be one.
+const DOTTED: u8 = 16;
+
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        class[byte] = match byte as u8 {
+            b'\t' | b'\n' | b'\r' => PATH_DOUBT | QUERY_DOUBT,
+            b'\\' => PATH_DOUBT,
+            0..=b' ' | 0x7f.. | b'"' | b'<' | b'>' => PATH_ENCODED | QUERY_ENCODED,
+            b'`' | b'{' | b'}' => PATH_ENCODED,
+            b'\'' => QUERY_ENCODED,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    class
+};
+
+/// Where path and query of a reference end, and whether they can be copied as they are.
+struct Extent {
+    path_end: usize,
+    end: usize,
+    path_flags: u8,
+    query_flags: u8,
+}
+
+impl Extent {
+    fn measure(text: &[u8]) -> Option<Extent> {
+        let mut path_flags = 0;
+        let mut path_end = text.len();
+        // Whatever the path is appended to ends with a slash, or the path starts with one.
+        let mut previous = b'/';
+        for (index, &byte) in text.iter().enumerate() {
+            if matches!(byte, b'?' | b'#') {
+                path_end = index;
+                break;
+            }
+            path_flags |= CLASS[byte as usize];
+            if previous == b'/' && matches!(byte, b'.' | b'%') {
+                path_flags |= DOTTED;
+            }
+            previous = byte;
+        }
+        let query = &text[path_end..];
+        let query_bytes = query.iter().position(|&byte| byte == b'#').unwrap_or(query.len());
+        let query_flags =
+            query[..query_bytes].iter().fold(0, |flags, &byte| flags | CLASS[byte as usize]);
+        let doubtful = path_flags & PATH_DOUBT != 0 || query_flags & QUERY_DOUBT != 0;
+        let end = path_end + query_bytes;
+        (!doubtful).then_some(Extent { path_end, end, path_flags, query_flags })
+    }
+
+    /// `None` where the reference has to decide how far `..` goes up.
+    fn append(&self, text: &str, path_start: usize, out: &mut String) -> Option<()> {
+        let (path, query) = (&text[..self.path_end], &text[self.path_end..self.end]);
+        if self.path_flags & DOTTED != 0 {
+            append_segments(path, path_start, out)?;
+        } else if self.path_flags & PATH_ENCODED != 0 {
+            append_encoded(path, PATH_ENCODED, out);
+        } else {
+            out.push_str(path);
+        }
+        if self.query_flags & QUERY_ENCODED != 0 {
+            append_encoded(query, QUERY_ENCODED, out);
+        } else {
+            out.push_str(query);
+        }
+        Some(())
+    }
+}
+
+fn append_encoded(text: &str, set: u8, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut copied = 0;
+    for (index, &byte) in text.as_bytes().iter().enumerate() {
+        if CLASS[byte as usize] & set != 0 {
+            // Between two bytes of one character there is nothing to copy, and no slice either.
+            if copied < index {
+                out.push_str(&text[copied..index]);
+            }
+            out.push('%');
+            out.push(DIGITS[(byte >> 4) as usize] as char);
+            out.push(DIGITS[(byte & 15) as usize] as char);
+            copied = index + 1;
+        }
+    }
+    out.push_str(&text[copied..]);
+}
+
+/// Appends a path segment by segment, `.` and `..` resolved against what is there already.
+fn append_segments(path: &str, path_start: usize, out: &mut String) -> Option<()> {
+    let mut rest = path;
+    if out.len() == path_start {
+        rest = rest.strip_prefix('/').unwrap_or(rest);
+        out.push('/');
+    }
+    loop {
+        debug_assert!(out.ends_with('/') && out.len() > path_start);
+        let slash = rest.find('/');
+        let segment = &rest[..slash.unwrap_or(rest.len())];
+        match dots(segment) {
+            1 => {}
+            2 => pop_segment(path_start, out)?,
+            _ => {
+                append_encoded(segment, PATH_ENCODED, out);
+                if slash.is_some() {
+                    out.push('/');
+                }
+            }
+        }
+        match slash {
+            Some(slash) => rest = &rest[slash + 1..],
+            None => return Some(()),
+        }
+    }
+}
+
+/// How many dots the segment consists of, if of nothing else and of at most two; else 0.
+fn dots(segment: &str) -> usize {
+    let mut rest = segment.as_bytes();
+    let mut count = 0;
+    while !rest.is_empty() && count < 3 {
+        rest = match rest {
+            [b'.', rest @ ..] | [b'%', b'2', b'e' | b'E', rest @ ..] => rest,
+            _ => return 0,
+        };
+        count += 1;
+    }
+    if count > 2 { 0 } else { count }
+}
+
+/// Removes the last segment before the slash that `out` ends with; the root has none.
+fn pop_segment(path_start: usize, out: &mut String) -> Option<()> {
+    let end = out.len() - 1;
+    let Some(slash) = out[path_start..end].rfind('/') else { return Some(()) };
+    let segment = &out.as_bytes()[path_start + slash + 1..end];
+    // The reference keeps `C:` as if this were a file; the standard does not. It decides.
+    if let [letter, b':' | b'|'] = segment
+        && letter.is_ascii_alphabetic()
+    {
+        return None;
+    }
+    out.truncate(path_start + slash + 1);
+    Some(())
+}

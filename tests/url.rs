@@ -1,0 +1,136 @@
+//! The promise: what a browser would ask for is what we ask for. Every case of the WHATWG suite
+//! runs, also those whose outcome is another scheme: these must be refused, never mistaken.
+
+use nephila::url::{Normaliser, Url, UrlError};
+use serde_json::Value;
+use std::path::PathBuf;
+
+#[test]
+fn rfc_every_whatwg_case_resolves_as_in_a_browser() {
+    let Some(text) = corpus_text("urls/urltestdata.json") else { return };
+    let cases: Vec<Value> = serde_json::from_str(&text).expect("the corpus is JSON");
+    let (mut fetchable, mut refused, mut other_scheme) = (0, 0, 0);
+    let mut wrong = Vec::new();
+    for case in cases.iter().filter(|case| case.is_object()) {
+        let input = case["input"].as_str().expect("every case has an input");
+        let result = resolve(input, case["base"].as_str());
+        let href = case["href"].as_str().unwrap_or("");
+        let right = if case["failure"].as_bool() == Some(true) {
+            refused += 1;
+            result.is_err()
+        } else if href.starts_with("http:") || href.starts_with("https:") {
+            fetchable += 1;
+            result.as_ref().is_ok_and(|url| url.as_str() == without_user_and_fragment(href))
+        } else {
+            other_scheme += 1;
+            result.is_err()
+        };
+        if !right {
+            wrong.push(format!("{input:?} on {}: {result:?}, not {href:?}", case["base"]));
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!((fetchable, refused, other_scheme), (229, 273, 367), "cases that ran");
+}
+
+/// Why we differ from crawler-commons' BasicURLNormalizer, where we do.
+#[derive(Clone, Copy)]
+enum Difference {
+    /// `//` in a path is kept: archives and proxies carry whole URLs in theirs.
+    Slashes,
+    /// `b=` stays `b=`, and `=1` is kept: both reach the server's program as something else.
+    EmptyValueOrKey,
+    /// Only http and https, and only with a host: refused.
+    OtherSchemeOrNoHost,
+    /// `foo.com/` is a path to us; guessing a scheme is for whoever reads seeds typed by hand.
+    NoScheme,
+}
+
+#[test]
+fn lenient_weird_urls_become_what_crawler_commons_makes_of_them() {
+    let Some(text) = corpus_text("urls/weirdToNormalizedUrls.csv") else { return };
+    let normaliser = Normaliser::new(&[]);
+    let (mut same, mut wrong) = (0, Vec::new());
+    let mut counts = [0; 4];
+    for (weird, normal) in text.lines().filter_map(csv_case) {
+        let ours = Url::parse(&weird).map(|url| normaliser.normalise(url).to_string());
+        if ours.as_deref() == Ok(normal.as_str()) {
+            same += 1;
+            continue;
+        }
+        match difference(&weird, &normal, &ours) {
+            Some(difference) => counts[difference as usize] += 1,
+            None => wrong.push(format!("{weird:?}: {ours:?}, not {normal:?}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!((same, counts), (93, [6, 4, 8, 1]), "same, and different by reason");
+}
+
+#[test]
+fn hosts_with_broken_escapes_are_refused() {
+    let Some(text) = corpus_text("urls/invalidUrls.csv") else { return };
+    let cases: Vec<&str> = text.lines().filter(|line| line.starts_with("http")).collect();
+    assert_eq!(cases.len(), 2);
+    assert!(cases.iter().all(|case| Url::parse(case) == Err(UrlError::Invalid)));
+}
+
+fn difference(weird: &str, normal: &str, ours: &Result<String, UrlError>) -> Option<Difference> {
+    use Difference::*;
+    match ours {
+        Err(UrlError::Invalid) if !weird.contains(':') => Some(NoScheme),
+        Err(UrlError::Scheme) => Some(OtherSchemeOrNoHost),
+        Err(_) => normal.ends_with(":/").then_some(OtherSchemeOrNoHost),
+        Ok(ours) if single_slashes(ours) == normal => Some(Slashes),
+        Ok(ours) => (full_params(ours) == normal).then_some(EmptyValueOrKey),
+    }
+}
+
+fn single_slashes(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").expect("ours has a scheme");
+    let segments: Vec<&str> = rest.split('/').filter(|segment| !segment.is_empty()).collect();
+    let end = if rest.ends_with('/') { "/" } else { "" };
+    format!("{scheme}://{}{end}", segments.join("/"))
+}
+
+fn full_params(url: &str) -> String {
+    let (path, query) = url.split_once('?').unwrap_or((url, ""));
+    let params = query.split('&').filter(|param| !param.starts_with('='));
+    let params: Vec<&str> = params.map(|param| param.trim_end_matches('=')).collect();
+    format!("{path}?{}", params.join("&"))
+}
+
+/// `weird, normal`, the first perhaps in quotes; everything else is a comment or empty.
+fn csv_case(line: &str) -> Option<(String, String)> {
+    let (weird, normal) = line.rsplit_once(',').filter(|_| !line.starts_with('#'))?;
+    let quoted = weird.strip_prefix('"').and_then(|weird| weird.strip_suffix('"'));
+    let weird = quoted.map_or(weird.to_owned(), |weird| weird.replace("\"\"", "\""));
+    Some((weird, normal.trim().to_owned()))
+}
+
+/// A base of another scheme never lends anything to an http(s) result: such cases stand alone.
+fn resolve(input: &str, base: Option<&str>) -> Result<Url, UrlError> {
+    match base.map(Url::parse) {
+        Some(Ok(base)) => base.join(input),
+        _ => Url::parse(input),
+    }
+}
+
+fn without_user_and_fragment(href: &str) -> String {
+    let href = href.split('#').next().unwrap_or("");
+    let (scheme, rest) = href.split_once("://").expect("an http(s) href has an authority");
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(authority_end);
+    let host = authority.rsplit('@').next().unwrap_or("");
+    format!("{scheme}://{host}{target}")
+}
+
+fn corpus_text(name: &str) -> Option<String> {
+    let root = std::env::var("NEPHILA_CORPUS").unwrap_or_else(|_| "../shared/corpus".into());
+    let text = std::fs::read_to_string(PathBuf::from(root).join(name)).ok();
+    if text.is_none() {
+        assert!(std::env::var_os("CI").is_none(), "no corpus, and CI must have it");
+        println!("skipped: no corpus");
+    }
+    text
+}
