@@ -1,0 +1,183 @@
+//! What a page says: its links and what it says about itself. The strings of one page share one
+//! buffer.
+
+use super::meta::RobotsMeta;
+use crate::limits::PAGE_LINK_COUNT_MAX;
+use crate::url::Url;
+
+/// The element, or the way, that a link was made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum LinkKind {
+    Anchor,
+    Area,
+    /// `<link href>`; [`Rel`] says whether it leads to a page.
+    Link,
+    Iframe,
+    Frame,
+    /// `<meta http-equiv=refresh>`.
+    Refresh,
+}
+
+/// The `rel` keywords that matter to a crawler, as a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Rel(u16);
+
+macro_rules! rels {
+    ($($constant:ident $bit:literal $text:literal)*) => {
+        impl Rel {
+            $(pub const $constant: Rel = Rel(1 << $bit);)*
+
+            fn keyword(word: &[u8]) -> Rel {
+                $(if word.eq_ignore_ascii_case($text) { return Rel::$constant; })*
+                Rel(0)
+            }
+        }
+    };
+}
+
+rels! {
+    NOFOLLOW 0 b"nofollow"
+    UGC 1 b"ugc"
+    SPONSORED 2 b"sponsored"
+    CANONICAL 3 b"canonical"
+    ALTERNATE 4 b"alternate"
+    NEXT 5 b"next"
+    PREV 6 b"prev"
+    STYLESHEET 7 b"stylesheet"
+}
+
+impl Rel {
+    pub fn parse(value: &[u8]) -> Rel {
+        let words = value.split(u8::is_ascii_whitespace);
+        words.fold(Rel(0), |all, word| Rel(all.0 | Rel::keyword(word).0))
+    }
+
+    pub fn has(self, any: Rel) -> bool {
+        self.0 & any.0 != 0
+    }
+}
+
+/// A link as it stands on the page, its references replaced and its ends trimmed; not yet resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link<'a> {
+    pub href: &'a str,
+    /// What a reader sees of the link, white space collapsed; empty but for anchors.
+    pub text: &'a str,
+    pub kind: LinkKind,
+    pub rel: Rel,
+}
+
+impl Link<'_> {
+    pub fn nofollow(&self) -> bool {
+        self.rel.has(Rel::NOFOLLOW)
+    }
+
+    /// Whether a page may be behind it: not so for stylesheets, icons, preloads and the like.
+    pub fn leads_to_page(&self) -> bool {
+        const PAGES: Rel = Rel(Rel::CANONICAL.0 | Rel::ALTERNATE.0 | Rel::NEXT.0 | Rel::PREV.0);
+        self.kind != LinkKind::Link || (self.rel.has(PAGES) && !self.rel.has(Rel::STYLESHEET))
+    }
+}
+
+/// A range of [`Page::text`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkEntry {
+    pub href: Span,
+    pub text: Span,
+    pub kind: LinkKind,
+    pub rel: Rel,
+}
+
+/// One page's answer to "what does it say?".
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub robots: RobotsMeta,
+    /// The WHATWG name of the charset the page was read in.
+    pub charset: &'static str,
+    /// Links beyond [`crate::limits::PAGE_LINK_COUNT_MAX`], or too long to keep.
+    pub link_dropped_count: u32,
+    pub(super) text: String,
+    pub(super) links: Vec<LinkEntry>,
+    pub(super) title: Option<Span>,
+    pub(super) base: Option<Span>,
+    pub(super) canonical: Option<Span>,
+    pub(super) language: Option<Span>,
+}
+
+impl Page {
+    /// The first title, white space collapsed.
+    pub fn title(&self) -> Option<&str> {
+        self.title.map(|span| self.str(span))
+    }
+
+    /// The `href` of the first `base` that has one, unresolved.
+    pub fn base(&self) -> Option<&str> {
+        self.base.map(|span| self.str(span))
+    }
+
+    /// The `href` of the first `<link rel=canonical>`, unresolved.
+    pub fn canonical(&self) -> Option<&str> {
+        self.canonical.map(|span| self.str(span))
+    }
+
+    /// From `<html lang>`, or else from a Content-Language meta.
+    pub fn language(&self) -> Option<&str> {
+        self.language.map(|span| self.str(span))
+    }
+
+    pub fn link_count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// In page order.
+    pub fn links(&self) -> impl ExactSizeIterator<Item = Link<'_>> {
+        self.links.iter().map(|entry| Link {
+            href: self.str(entry.href),
+            text: self.str(entry.text),
+            kind: entry.kind,
+            rel: entry.rel,
+        })
+    }
+
+    /// What the links of the page at `page_url` are relative to. The base holds for the whole page,
+    /// also for links that stand before it; one that is no http(s) URL is ignored.
+    pub fn base_url(&self, page_url: &Url) -> Url {
+        match self.base().map(|base| page_url.join(base)) {
+            Some(Ok(base)) => base,
+            Some(Err(_)) | None => page_url.clone(),
+        }
+    }
+
+    fn str(&self, span: Span) -> &str {
+        &self.text[span.start as usize..span.end as usize]
+    }
+
+    /// `cut`: not the whole of it is known.
+    pub(super) fn add_link(&mut self, kind: LinkKind, rel: Rel, href: &[u8], cut: bool) {
+        if self.links.len() == PAGE_LINK_COUNT_MAX || cut {
+            self.link_dropped_count = self.link_dropped_count.saturating_add(1);
+            return;
+        }
+        let href = self.store(href);
+        self.links.push(LinkEntry { href, text: Span::default(), kind, rel });
+    }
+
+    /// Stores bytes that should be UTF-8; what is not is replaced.
+    pub(super) fn store(&mut self, bytes: &[u8]) -> Span {
+        let start = self.text.len() as u32;
+        for chunk in bytes.utf8_chunks() {
+            self.text.push_str(chunk.valid());
+            if !chunk.invalid().is_empty() {
+                self.text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        Span { start, end: self.text.len() as u32 }
+    }
+}

@@ -1,0 +1,72 @@
+//! The page reader: bytes of a body in, a [`Page`] and its visible text out.
+//!
+//! Bytes flow through [`charset`](super::charset) and the [tokenizer](super::tokenizer) into a
+//! [`Collector`], which keeps what a crawler wants of the tags and hands visible text on as it
+//! comes. Memory is bounded by `limits`, whatever the page: links by number and length, title and
+//! anchor texts by length, and no stack of open elements.
+
+use super::charset::Decoder;
+use super::collector::{Collector, CollectorSink};
+use super::page::Page;
+use super::tokenizer::Tokenizer;
+
+/// Takes the visible text of a page: not scripts, styles, templates, title or `noscript`. Pieces
+/// are UTF-8 except where the page is not, end anywhere, and have a space where a block begins or
+/// ends. Any `FnMut(&[u8])` is one.
+pub trait TextSink {
+    /// When false, text is not even looked for.
+    const WANTED: bool = true;
+    fn text(&mut self, piece: &[u8]);
+}
+
+/// For callers that want links only.
+pub struct NoText;
+
+impl TextSink for NoText {
+    const WANTED: bool = false;
+    fn text(&mut self, _piece: &[u8]) {}
+}
+
+impl<F: FnMut(&[u8])> TextSink for F {
+    fn text(&mut self, piece: &[u8]) {
+        self(piece);
+    }
+}
+
+/// See the module. One page's, on one core.
+pub struct PageReader {
+    decoder: Decoder,
+    tokenizer: Tokenizer,
+    collector: Collector,
+}
+
+impl PageReader {
+    /// `header_charset`: the charset parameter of the Content-Type header, if any.
+    pub fn new(header_charset: Option<&str>) -> PageReader {
+        PageReader {
+            decoder: Decoder::new(header_charset),
+            tokenizer: Tokenizer::new(),
+            collector: Collector::default(),
+        }
+    }
+
+    /// Takes the next bytes of the body, content coding removed.
+    pub fn push<T: TextSink>(&mut self, bytes: &[u8], text: &mut T) {
+        let PageReader { decoder, tokenizer, collector } = self;
+        decoder.push(bytes, &mut |piece| {
+            tokenizer.push(piece, &mut CollectorSink { collector, text });
+            collector.declared_charset()
+        });
+    }
+
+    /// The body is over, or cut here.
+    pub fn finish<T: TextSink>(mut self, text: &mut T) -> Page {
+        let PageReader { decoder, tokenizer, collector } = &mut self;
+        decoder.finish(&mut |piece| {
+            tokenizer.push(piece, &mut CollectorSink { collector, text });
+            collector.declared_charset()
+        });
+        tokenizer.finish(&mut CollectorSink { collector, text });
+        self.collector.finish(self.decoder.charset())
+    }
+}

@@ -1,0 +1,259 @@
+//! Character references (`&amp;`, `&#8217;`): the full table of the HTML standard, longest match,
+//! and the rules that differ inside attributes (WHATWG HTML 13.2.5.72 to 13.2.5.80).
+//!
+//! The table is text, one name a line in byte order: `name !c6` is a name that is also valid
+//! without its semicolon, `name 2242 338` one that stands for two characters. Its line index is
+//! built by the compiler; a look-up is a binary search over names in the text itself.
+
+/// What stands at an ampersand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// More bytes are needed to tell.
+    Incomplete,
+    /// Plain text: the ampersand stands for itself.
+    None,
+    /// `byte_count` bytes after the ampersand stand for these one or two characters.
+    Found { byte_count: usize, first: char, second: Option<char> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Text,
+    Attribute,
+}
+
+/// The longest name, without its semicolon: `CounterClockwiseContourIntegral`.
+const NAME_BYTES_MAX: usize = 31;
+/// The longest and the shortest of the names that need no semicolon.
+const LEGACY_BYTES_MAX: usize = 6;
+const LEGACY_BYTES_MIN: usize = 2;
+
+const TABLE: &[u8] = include_bytes!("entities.txt");
+const NAME_COUNT: usize = 2125;
+static LINES: [u16; NAME_COUNT] = line_starts();
+
+/// Reads the reference whose ampersand stands just before `bytes`. `last`: nothing follows `bytes`.
+pub fn read(bytes: &[u8], place: Place, last: bool) -> Reference {
+    match bytes.first() {
+        None if last => Reference::None,
+        None => Reference::Incomplete,
+        Some(b'#') => read_numeric(bytes, last),
+        Some(byte) if byte.is_ascii_alphanumeric() => read_named(bytes, place, last),
+        Some(_) => Reference::None,
+    }
+}
+
+/// Appends what `raw`, a whole value or text, means: references replaced, line ends normalised, NUL
+/// replaced.
+pub fn decode(raw: &[u8], place: Place, out: &mut Vec<u8>) {
+    let mut rest = raw;
+    while let Some(index) = memchr::memchr3(b'&', b'\r', 0, rest) {
+        out.extend_from_slice(&rest[..index]);
+        let special = rest[index];
+        rest = &rest[index + 1..];
+        match special {
+            b'\r' => {
+                out.push(b'\n');
+                rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+            }
+            0 => push_char(out, char::REPLACEMENT_CHARACTER),
+            _ => match read(rest, place, true) {
+                Reference::Found { byte_count, first, second } => {
+                    push_char(out, first);
+                    second.into_iter().for_each(|second| push_char(out, second));
+                    rest = &rest[byte_count..];
+                }
+                Reference::None | Reference::Incomplete => out.push(b'&'),
+            },
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+pub fn push_char(out: &mut Vec<u8>, character: char) {
+    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// Shortens a numeric reference that is still growing (`&#000…`), in place and without changing its
+/// meaning, so that a reference of any length is carried between chunks in a few bytes.
+pub fn compact_numeric(held: &mut Vec<u8>) {
+    let digits_start = match held.get(..3) {
+        Some(b"&#x" | b"&#X") => 3,
+        Some([b'&', b'#', _]) => 2,
+        _ => return,
+    };
+    let zero_count = held[digits_start..].iter().take_while(|byte| **byte == b'0').count();
+    // One digit stays: a reference without any is not a reference.
+    let kept = held.len() - digits_start - zero_count;
+    held.drain(digits_start..digits_start + zero_count - usize::from(kept == 0 && zero_count > 0));
+    // Nine digits are beyond U+10FFFF in either base, and stay so.
+    held.truncate(digits_start + 9);
+}
+
+fn read_numeric(bytes: &[u8], last: bool) -> Reference {
+    let hex = matches!(bytes.get(1), Some(b'x' | b'X'));
+    let start = if hex { 2 } else { 1 };
+    let base = if hex { 16 } else { 10 };
+    let mut value = 0u32;
+    let mut end = start;
+    while let Some(digit) = bytes.get(end).and_then(|byte| char::from(*byte).to_digit(base)) {
+        value = value.saturating_mul(base).saturating_add(digit);
+        end += 1;
+    }
+    match bytes.get(end) {
+        None if !last => Reference::Incomplete,
+        _ if end == start => Reference::None,
+        next => Reference::Found {
+            byte_count: end + usize::from(next == Some(&b';')),
+            first: numeric_char(value),
+            second: None,
+        },
+    }
+}
+
+/// 13.2.5.80: what is no character becomes U+FFFD, and the C1 range is read as windows-1252.
+fn numeric_char(value: u32) -> char {
+    #[rustfmt::skip]
+    const C1: [u16; 32] = [
+        0x20AC, 0x81, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
+        0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8D, 0x017D, 0x8F,
+        0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+        0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x9D, 0x017E, 0x0178,
+    ];
+    let value = match value {
+        0 => return char::REPLACEMENT_CHARACTER,
+        0x80..=0x9F => u32::from(C1[value as usize - 0x80]),
+        _ => value,
+    };
+    char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
+    // Names are alphanumeric, so one with a semicolon can only be the whole run.
+    let run = bytes.iter().take(NAME_BYTES_MAX + 1);
+    let run = run.take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    if run == bytes.len() && !last && run <= NAME_BYTES_MAX {
+        return Reference::Incomplete;
+    }
+    if bytes.get(run) == Some(&b';')
+        && let Some(entry) = look_up(&bytes[..run])
+    {
+        return entry.found(run + 1);
+    }
+    for len in (LEGACY_BYTES_MIN..=run.min(LEGACY_BYTES_MAX)).rev() {
+        if let Some(entry) = look_up(&bytes[..len])
+            && entry.legacy
+        {
+            // 13.2.5.73: `?a=1&copy=2` in an attribute is not a copyright sign.
+            let next = bytes.get(len).copied().unwrap_or(0);
+            if place == Place::Attribute && (next == b'=' || next.is_ascii_alphanumeric()) {
+                return Reference::None;
+            }
+            return entry.found(len);
+        }
+    }
+    Reference::None
+}
+
+struct Entry {
+    legacy: bool,
+    first: char,
+    second: Option<char>,
+}
+
+impl Entry {
+    fn found(&self, byte_count: usize) -> Reference {
+        Reference::Found { byte_count, first: self.first, second: self.second }
+    }
+}
+
+fn look_up(name: &[u8]) -> Option<Entry> {
+    let index = LINES.binary_search_by(|start| name_at(*start).cmp(name)).ok()?;
+    let line = &TABLE[usize::from(LINES[index]) + name.len() + 1..];
+    let line = &line[..memchr::memchr(b'\n', line)?];
+    let (legacy, codes) = match line.strip_prefix(b"!") {
+        Some(codes) => (true, codes),
+        None => (false, line),
+    };
+    let mut codes = codes.split(|byte| *byte == b' ').map(|code| {
+        let digits = code.iter().filter_map(|byte| char::from(*byte).to_digit(16));
+        char::from_u32(digits.fold(0, |value, digit| value * 16 + digit))
+    });
+    Some(Entry { legacy, first: codes.next()??, second: codes.next().flatten() })
+}
+
+fn name_at(start: u16) -> &'static [u8] {
+    let line = &TABLE[usize::from(start)..];
+    let end = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
+    &line[..end]
+}
+
+const fn line_starts() -> [u16; NAME_COUNT] {
+    assert!(TABLE.len() <= u16::MAX as usize, "an index of two bytes reaches every line");
+    let mut starts = [0u16; NAME_COUNT];
+    let mut line = 0;
+    let mut at = 0;
+    let mut start = 0;
+    while at < TABLE.len() {
+        if TABLE[at] == b'\n' {
+            starts[line] = start as u16;
+            line += 1;
+            start = at + 1;
+        }
+        at += 1;
+    }
+    assert!(line == NAME_COUNT);
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(raw: &str) -> String {
+        let mut out = Vec::new();
+        decode(raw.as_bytes(), Place::Attribute, &mut out);
+        String::from_utf8(out).expect("decoding keeps UTF-8")
+    }
+
+    #[test]
+    fn the_table_is_in_byte_order_and_every_line_reads() {
+        let names: Vec<_> = LINES.iter().map(|start| name_at(*start)).collect();
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(names.iter().all(|name| look_up(name).is_some()));
+        assert_eq!(names.iter().map(|name| name.len()).max(), Some(NAME_BYTES_MAX));
+        let legacy = || names.iter().filter(|name| look_up(name).is_some_and(|it| it.legacy));
+        assert_eq!(legacy().count(), 106);
+        assert_eq!(legacy().map(|name| name.len()).max(), Some(LEGACY_BYTES_MAX));
+        assert_eq!(legacy().map(|name| name.len()).min(), Some(LEGACY_BYTES_MIN));
+    }
+
+    #[test]
+    fn query_parameters_that_look_like_references_stay() {
+        assert_eq!(attribute("?a=1&copy=2&reg&amp;x"), "?a=1&copy=2\u{ae}&x");
+        assert_eq!(attribute("?a&notit;"), "?a&notit;");
+        assert_eq!(attribute("&copy"), "\u{a9}");
+        assert_eq!(attribute("&NotEqualTilde;"), "\u{2242}\u{338}");
+    }
+
+    #[test]
+    fn numeric_references_read_c1_as_windows_1252() {
+        assert_eq!(
+            attribute("&#146;&#x80;&#x110000;&#0;&#xD800;"),
+            "\u{2019}\u{20ac}\u{fffd}\u{fffd}\u{fffd}"
+        );
+        assert_eq!(attribute("&#;&#x;&#xg"), "&#;&#x;&#xg");
+    }
+
+    #[test]
+    fn a_growing_numeric_reference_is_compacted_without_a_change_of_meaning() {
+        for (long, short) in [("&#x000000041", "&#x41"), ("&#0000", "&#0"), ("&#65", "&#65")] {
+            let mut held = long.as_bytes().to_vec();
+            compact_numeric(&mut held);
+            assert_eq!(held, short.as_bytes());
+        }
+        let mut held = b"&#99999999999999999999".to_vec();
+        compact_numeric(&mut held);
+        assert_eq!(attribute(std::str::from_utf8(&held).expect("ASCII")), "\u{fffd}");
+    }
+}

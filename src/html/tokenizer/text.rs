@@ -1,0 +1,226 @@
+//! Between tags: text, references, and what an opening `<` turns out to be.
+
+use super::{Content, State, TokenSink, Tokenizer, emit};
+use crate::html::reference::{self, Place, Reference};
+use memchr::{memchr, memchr2};
+
+impl Tokenizer {
+    #[inline]
+    pub(super) fn text<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
+        match self.content {
+            Content::Data | Content::RcData => self.text_with_references(chunk, at, sink),
+            Content::RawText => self.text_to_less(chunk, at, sink),
+            Content::Script => self.script_text(chunk, at, sink),
+            Content::PlainText => {
+                emit(sink, &chunk[at..]);
+                chunk.len()
+            }
+            Content::CData => self.cdata_text(chunk, at, sink),
+        }
+    }
+
+    #[inline]
+    fn text_with_references<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        sink: &mut S,
+    ) -> usize {
+        if !sink.wants_text() {
+            return self.text_to_less(chunk, at, sink);
+        }
+        let mut start = at;
+        let mut at = at;
+        while let Some(index) = memchr2(b'<', b'&', &chunk[at..]) {
+            at += index;
+            if chunk[at] == b'<' {
+                emit(sink, &chunk[start..at]);
+                return self.less(chunk, at, sink);
+            }
+            match reference::read(&chunk[at + 1..], Place::Text, false) {
+                Reference::Incomplete => {
+                    emit(sink, &chunk[start..at]);
+                    self.held.clear();
+                    self.held.extend_from_slice(&chunk[at..]);
+                    reference::compact_numeric(&mut self.held);
+                    self.state = State::Reference;
+                    return chunk.len();
+                }
+                Reference::None => at += 1,
+                Reference::Found { byte_count, first, second } => {
+                    emit(sink, &chunk[start..at]);
+                    emit_chars(sink, first, second);
+                    at += 1 + byte_count;
+                    start = at;
+                }
+            }
+        }
+        emit(sink, &chunk[start..]);
+        chunk.len()
+    }
+
+    #[inline]
+    fn text_to_less<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
+        match memchr(b'<', &chunk[at..]) {
+            Some(index) => {
+                emit(sink, &chunk[at..at + index]);
+                self.less(chunk, at + index, sink)
+            }
+            None => {
+                emit(sink, &chunk[at..]);
+                chunk.len()
+            }
+        }
+    }
+
+    /// At a `<`. The common case, a tag that follows in this chunk, is entered without a detour.
+    #[inline]
+    fn less<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
+        if self.content != Content::Data {
+            self.mark = at;
+            self.held.clear();
+            self.state = State::RawLess;
+            return at + 1;
+        }
+        self.state = State::TagOpen;
+        match chunk.get(at + 1) {
+            Some(_) => self.tag_open(chunk, at + 1, sink),
+            None => at + 1,
+        }
+    }
+
+    #[inline]
+    pub(super) fn tag_open<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        sink: &mut S,
+    ) -> usize {
+        match chunk[at] {
+            byte if byte.is_ascii_alphabetic() => self.begin_tag(chunk, at, false, sink),
+            b'/' => {
+                self.state = State::EndTagOpen;
+                match chunk.get(at + 1) {
+                    Some(_) => self.end_tag_open(chunk, at + 1, sink),
+                    None => at + 1,
+                }
+            }
+            b'!' => {
+                self.begin_markup();
+                at + 1
+            }
+            b'?' => {
+                self.state = State::BogusComment;
+                at + 1
+            }
+            _ => {
+                emit(sink, b"<");
+                self.state = State::Text;
+                at
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn end_tag_open<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        sink: &mut S,
+    ) -> usize {
+        match chunk[at] {
+            byte if byte.is_ascii_alphabetic() => self.begin_tag(chunk, at, true, sink),
+            b'>' => {
+                self.state = State::Text;
+                at + 1
+            }
+            _ => {
+                self.state = State::BogusComment;
+                at
+            }
+        }
+    }
+
+    /// A reference that began in an earlier chunk grows by a byte at a time until it is decided; so
+    /// only the byte that decides can be one that the text reader must see.
+    pub(super) fn reference<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        sink: &mut S,
+    ) -> usize {
+        self.held.push(chunk[at]);
+        match reference::read(&self.held[1..], Place::Text, false) {
+            Reference::Incomplete => {
+                reference::compact_numeric(&mut self.held);
+                return at + 1;
+            }
+            Reference::None => self.state = State::Text,
+            Reference::Found { byte_count, first, second } => {
+                self.state = State::Text;
+                emit_chars(sink, first, second);
+                self.held.drain(..=byte_count);
+            }
+        }
+        let Some((_, decided)) = self.held.split_last() else {
+            return at + 1;
+        };
+        emit(sink, decided);
+        at
+    }
+
+    pub(super) fn finish_reference<S: TokenSink>(&mut self, sink: &mut S) {
+        let rest = match reference::read(&self.held[1..], Place::Text, true) {
+            Reference::Found { byte_count, first, second } => {
+                emit_chars(sink, first, second);
+                &self.held[1 + byte_count..]
+            }
+            Reference::None | Reference::Incomplete => &self.held[..],
+        };
+        emit(sink, rest);
+    }
+
+    fn cdata_text<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
+        match memchr(b']', &chunk[at..]) {
+            Some(index) => {
+                emit(sink, &chunk[at..at + index]);
+                self.run = 1;
+                self.state = State::CDataBracket;
+                at + index + 1
+            }
+            None => {
+                emit(sink, &chunk[at..]);
+                chunk.len()
+            }
+        }
+    }
+
+    pub(super) fn cdata_bracket<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        sink: &mut S,
+    ) -> usize {
+        match chunk[at] {
+            b']' if self.run == 1 => self.run = 2,
+            b']' => emit(sink, b"]"),
+            b'>' if self.run == 2 => {
+                self.content = Content::Data;
+                self.state = State::Text;
+            }
+            _ => {
+                emit(sink, &b"]]"[..usize::from(self.run)]);
+                self.state = State::Text;
+                return at;
+            }
+        }
+        at + 1
+    }
+}
+
+fn emit_chars<S: TokenSink>(sink: &mut S, first: char, second: Option<char>) {
+    emit(sink, first.encode_utf8(&mut [0; 4]).as_bytes());
+    if let Some(second) = second {
+        emit(sink, second.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}

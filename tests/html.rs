@@ -1,0 +1,78 @@
+//! The HTML reader against the world: html5lib's suites, and the pages of the corpus with lol_html
+//! as second opinion and html5ever as referee. Everything runs whole, byte by byte and in random
+//! chunks.
+
+#[path = "html/encoding.rs"]
+mod encoding;
+#[path = "html/pages.rs"]
+mod pages;
+#[path = "html/referee.rs"]
+mod referee;
+#[path = "html/tokens.rs"]
+mod tokens;
+
+use std::path::PathBuf;
+
+/// A folder of the corpus, or `None` (said aloud, and not allowed in CI) where there is none.
+fn corpus(folder: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("NEPHILA_CORPUS")
+        .map_or_else(|| PathBuf::from("../shared/corpus"), PathBuf::from);
+    let path = root.join(folder);
+    if path.is_dir() {
+        return Some(path);
+    }
+    assert!(std::env::var_os("CI").is_none(), "no corpus at {}", path.display());
+    println!("skipped: no corpus");
+    None
+}
+
+/// The files of a corpus folder, by name.
+fn corpus_files(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let Some(path) = corpus(folder) else {
+        return Vec::new();
+    };
+    let mut files: Vec<_> = std::fs::read_dir(path)
+        .expect("the corpus folder opens")
+        .map(|entry| {
+            let path = entry.expect("the corpus folder reads").path();
+            let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+            (name, std::fs::read(&path).expect("a corpus file reads"))
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// How a test cuts its input.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Whole,
+    Bytes,
+    /// In chunks of 1 to 4,096 bytes, most of them small; by this seed.
+    Random(u64),
+}
+
+impl Cut {
+    const ALL: [Cut; 4] = [Cut::Whole, Cut::Bytes, Cut::Random(1), Cut::Random(2)];
+
+    fn each(self, bytes: &[u8], mut take: impl FnMut(&[u8])) {
+        match self {
+            Cut::Whole => take(bytes),
+            Cut::Bytes => bytes.chunks(1).for_each(take),
+            Cut::Random(seed) => {
+                let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+                let mut rest = bytes;
+                while !rest.is_empty() {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    let size_max = 1usize << (state % 13);
+                    let size = 1 + (state >> 32) as usize % size_max;
+                    let (chunk, after) = rest.split_at(size.min(rest.len()));
+                    take(chunk);
+                    rest = after;
+                }
+            }
+        }
+    }
+}
