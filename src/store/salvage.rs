@@ -1,0 +1,167 @@
+//! After a crash or a disk error: a file left `.open` is cut behind its last whole record, indexed
+//! from what it holds, and closed under its final name.
+//!
+//! Nothing is taken on trust: every record is unpacked (its CRC with it) on the way. What the index
+//! knew beyond the records (SimHash, nearness) is not in the file and is not in the new index.
+
+use super::StoreError;
+use super::gather::Index;
+use super::series::{Stem, WARC_DIR};
+use crate::io::{Disk, DiskError, File};
+use crate::limits::SALVAGE_READ_BYTES;
+use crate::url::Url;
+use crate::warc::{CdxjLine, ReadError, Reader, StoredRecord, digest};
+use std::path::Path;
+
+/// What became of one file that was left open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Its final name; `None` if it held no whole record and was removed.
+    pub name: Option<String>,
+    pub records: u64,
+    pub kept_bytes: u64,
+    pub cut_bytes: u64,
+    /// What was found behind the last whole record, if anything was.
+    pub damage: Option<ReadError>,
+}
+
+/// Closes all files that an earlier process left open, whichever shard's they are. To be called
+/// before any store is opened on this directory; a second call finds nothing to do.
+pub async fn salvage(disk: &impl Disk) -> Result<Vec<Salvaged>, StoreError> {
+    let names = match disk.list(Path::new(WARC_DIR)).await {
+        Err(DiskError::NotFound) => return Ok(Vec::new()),
+        names => names.map_err(StoreError::disk("list WARC files"))?,
+    };
+    let mut salvaged = Vec::new();
+    for stem in names.iter().filter_map(|name| Stem::of_open(name)) {
+        salvaged.push(salvage_file(disk, &stem, u64::MAX).await?);
+    }
+    Ok(salvaged)
+}
+
+/// Salvages one file; what lies beyond `trusted_bytes` is cut even if it reads well, as after a
+/// failed sync it may not be on disk.
+pub(super) async fn salvage_file(
+    disk: &impl Disk,
+    stem: &Stem,
+    trusted_bytes: u64,
+) -> Result<Salvaged, StoreError> {
+    let file = disk.open(&stem.open()).await.map_err(StoreError::disk("open torn WARC file"))?;
+    let size = file.size();
+    let trusted = size.min(trusted_bytes);
+    let mut found = scan(&file, stem, trusted).await?;
+    if trusted < size && found.damage.is_none() {
+        found.damage = Some(ReadError::Torn);
+    }
+    let kept_bytes = found.whole_through;
+    let salvaged = Salvaged {
+        name: (found.records > 0).then(|| stem.warc_name()),
+        records: found.records,
+        kept_bytes,
+        cut_bytes: size - kept_bytes,
+        damage: found.damage,
+    };
+    if found.records == 0 {
+        disk.remove(&stem.open()).await.map_err(StoreError::disk("remove empty WARC file"))?;
+        sync_dir(disk).await?;
+        return Ok(salvaged);
+    }
+    if kept_bytes < size {
+        file.truncate(kept_bytes).await.map_err(StoreError::disk("cut torn WARC file"))?;
+    }
+    finish_file(disk, &file, stem, found.index).await?;
+    Ok(salvaged)
+}
+
+/// Syncs an open file, writes its index beside it and gives it its final name. The name comes last:
+/// whoever sees it sees a whole file with its index.
+pub(super) async fn finish_file<D: Disk>(
+    disk: &D,
+    file: &D::File,
+    stem: &Stem,
+    index: Index,
+) -> Result<(), StoreError> {
+    file.sync().await.map_err(StoreError::disk("sync WARC file"))?;
+    let path = stem.cdxj();
+    // An index of an earlier attempt to close this file.
+    match disk.remove(&path).await {
+        Ok(()) | Err(DiskError::NotFound) => {}
+        Err(error) => return Err(StoreError::disk("remove stale index")(error)),
+    }
+    let beside = disk.create(&path).await.map_err(StoreError::disk("create index"))?;
+    for piece in index.into_sorted_pieces() {
+        beside.append(piece).await.map_err(StoreError::disk("write index"))?;
+    }
+    beside.sync().await.map_err(StoreError::disk("sync index"))?;
+    disk.rename(&stem.open(), &stem.warc()).await.map_err(StoreError::disk("rename WARC file"))?;
+    sync_dir(disk).await
+}
+
+pub(super) async fn sync_dir(disk: &impl Disk) -> Result<(), StoreError> {
+    disk.sync_dir(Path::new(WARC_DIR)).await.map_err(StoreError::disk("sync WARC directory"))
+}
+
+struct Found {
+    records: u64,
+    whole_through: u64,
+    damage: Option<ReadError>,
+    index: Index,
+}
+
+async fn scan(file: &impl File, stem: &Stem, trusted: u64) -> Result<Found, StoreError> {
+    let warc_name = stem.warc_name();
+    let mut found = Found { records: 0, whole_through: 0, damage: None, index: Index::default() };
+    let mut reader = Reader::new();
+    let mut offset = 0;
+    while offset < trusted {
+        let len = SALVAGE_READ_BYTES.min((trusted - offset) as usize);
+        let bytes = file.read_at(offset, len).await;
+        let bytes = bytes.map_err(StoreError::disk("read torn WARC file"))?;
+        if bytes.is_empty() {
+            break;
+        }
+        offset += bytes.len() as u64;
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            match reader.feed(rest) {
+                Ok((taken, record)) => {
+                    rest = &rest[taken..];
+                    if let Some(record) = record {
+                        found.records += 1;
+                        found.whole_through = reader.whole_through();
+                        index_record(&mut found.index, &record, &warc_name);
+                    }
+                }
+                Err(damage) => {
+                    found.damage = Some(damage);
+                    return Ok(found);
+                }
+            }
+        }
+    }
+    found.damage = reader.finish().err();
+    Ok(found)
+}
+
+fn index_record(index: &mut Index, record: &StoredRecord, filename: &str) {
+    let revisit = record.kind() == "revisit";
+    if record.kind() != "response" && !revisit {
+        return;
+    }
+    let url = record.header("WARC-Target-URI").and_then(|text| Url::parse(text).ok());
+    let digest = record.header("WARC-Payload-Digest").and_then(digest::parse_labelled);
+    let (Some(url), Some(digest)) = (url, digest) else { return };
+    index.push(&CdxjLine {
+        url: &url,
+        at: record.date().unwrap_or_default(),
+        mime: record.http_media_type(),
+        status: record.http_status().unwrap_or_default(),
+        digest,
+        revisit,
+        offset: record.offset,
+        length: record.length,
+        filename,
+        simhash: None,
+        near: None,
+    });
+}

@@ -1,0 +1,193 @@
+//! What a [`super::WarcStore`] and its writer task share: buffers, watermarks, and who waits.
+//! Decides what is due; does no I/O.
+
+use super::StoreError;
+use super::gather::{Batch, Gatherer};
+use crate::base::Time;
+use std::task::Waker;
+use std::time::Duration;
+
+/// The second buffer.
+pub(super) enum Outgoing {
+    /// Empty, and ours to swap with the filling one.
+    Idle(Vec<u8>),
+    Sealed(Batch),
+    /// With the disk.
+    Writing,
+}
+
+pub(super) enum Work {
+    Write(Batch),
+    Sync,
+    Recover,
+    Stop,
+}
+
+pub(super) struct State {
+    pub(super) gatherer: Gatherer,
+    pub(super) outgoing: Outgoing,
+    pub(super) flushed_through: u64,
+    pub(super) synced_through: u64,
+    pub(super) sync_wanted: u64,
+    /// When the first record was gathered of those in the filling buffer, ...
+    pub(super) filling_since: Option<Time>,
+    /// ... in the outgoing one, ...
+    pub(super) outgoing_since: Option<Time>,
+    /// ... and in the file but not synced.
+    pub(super) flushed_since: Option<Time>,
+    pub(super) failed: Option<StoreError>,
+    pub(super) recovering: bool,
+    /// What was durable when the last epoch ended.
+    pub(super) settled_through: u64,
+    pub(super) closing: bool,
+    pub(super) closed: bool,
+    pub(super) abandoned: bool,
+    pub(super) worker: Option<Waker>,
+    pub(super) room: Vec<Waker>,
+    pub(super) durable: Vec<Waker>,
+    /// How often the waiters were woken: tells a waiter whether it is still on its list.
+    pub(super) wake_round: u64,
+}
+
+impl State {
+    pub(super) fn new(gatherer: Gatherer) -> State {
+        State {
+            gatherer,
+            outgoing: Outgoing::Idle(Vec::new()),
+            flushed_through: 0,
+            synced_through: 0,
+            sync_wanted: 0,
+            filling_since: None,
+            outgoing_since: None,
+            flushed_since: None,
+            failed: None,
+            recovering: false,
+            settled_through: 0,
+            closing: false,
+            closed: false,
+            abandoned: false,
+            worker: None,
+            room: Vec::new(),
+            durable: Vec::new(),
+            wake_round: 0,
+        }
+    }
+
+    pub(super) fn failure(&self) -> Option<StoreError> {
+        match &self.failed {
+            Some(error) => Some(error.clone()),
+            None if self.recovering => Some(StoreError::Lost),
+            None => None,
+        }
+    }
+
+    /// When the first record was gathered that is not yet durable.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        self.flushed_since.or(self.outgoing_since).or(self.filling_since)
+    }
+
+    /// `Some` when a writer may go on, or must not.
+    pub(super) fn has_room(&mut self) -> Option<Result<(), StoreError>> {
+        if let Some(error) = &self.failed {
+            return Some(Err(error.clone()));
+        }
+        if self.closing {
+            return Some(Err(StoreError::Closed));
+        }
+        if self.recovering {
+            return None;
+        }
+        if self.gatherer.is_full() && !self.try_seal(false) {
+            return None;
+        }
+        Some(Ok(()))
+    }
+
+    pub(super) fn durability(&self, epoch: u32, mark: u64) -> Option<Result<(), StoreError>> {
+        if epoch == self.gatherer.epoch() {
+            if mark <= self.synced_through {
+                return Some(Ok(()));
+            }
+            return self.failure().map(Err);
+        }
+        // Of epochs before the last one nothing is remembered: called lost, stored twice at worst.
+        let settled = epoch + 1 == self.gatherer.epoch() && mark <= self.settled_through;
+        Some(if settled { Ok(()) } else { Err(StoreError::Lost) })
+    }
+
+    /// Moves the filling buffer to the outgoing side, if that is free and there is something.
+    pub(super) fn try_seal(&mut self, end_file: bool) -> bool {
+        let Outgoing::Idle(empty) = &mut self.outgoing else { return false };
+        match self.gatherer.seal(std::mem::take(empty), end_file) {
+            Some(batch) => {
+                self.outgoing = Outgoing::Sealed(batch);
+                self.outgoing_since = self.filling_since.take();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// What the task does next; `None` if nothing is due.
+    pub(super) fn next_work(
+        &mut self,
+        now: Time,
+        sync_span: Duration,
+        sync_bytes: u64,
+    ) -> Option<Work> {
+        if self.abandoned || self.closed {
+            return Some(Work::Stop);
+        }
+        if self.recovering {
+            return Some(Work::Recover);
+        }
+        if self.failed.is_some() {
+            return None;
+        }
+        let due = self.closing
+            || self.sync_wanted > self.synced_through
+            || self.oldest().is_some_and(|oldest| now >= oldest + sync_span);
+        let ends = self.closing && self.gatherer.has_file();
+        if ends || self.gatherer.is_full() || due && !self.gatherer.is_empty() {
+            self.try_seal(ends);
+        }
+        match std::mem::replace(&mut self.outgoing, Outgoing::Writing) {
+            Outgoing::Sealed(batch) => return Some(Work::Write(batch)),
+            other => self.outgoing = other,
+        }
+        let unsynced_bytes = self.flushed_through - self.synced_through;
+        if unsynced_bytes >= sync_bytes.max(1) || due && unsynced_bytes > 0 {
+            return Some(Work::Sync);
+        }
+        if self.closing {
+            self.closed = true;
+            return Some(Work::Stop);
+        }
+        None
+    }
+
+    /// The outgoing buffer is in the file, and back.
+    pub(super) fn note_flushed(&mut self, buffer: Vec<u8>, mark: u64) {
+        self.outgoing = Outgoing::Idle(buffer);
+        self.flushed_through = mark;
+        self.flushed_since = self.flushed_since.or(self.outgoing_since.take());
+    }
+
+    /// All up to `mark` is durable, and nothing was flushed since.
+    pub(super) fn note_synced(&mut self, mark: u64) {
+        debug_assert!(mark >= self.synced_through && mark == self.flushed_through);
+        self.synced_through = mark;
+        self.flushed_since = None;
+    }
+
+    pub(super) fn note_recovered(&mut self) {
+        self.settled_through = self.synced_through;
+        self.gatherer.abandon();
+        // Marks are never used again, so the lost bytes count as passed.
+        self.synced_through = self.gatherer.mark();
+        self.flushed_through = self.synced_through;
+        (self.filling_since, self.outgoing_since, self.flushed_since) = (None, None, None);
+        self.outgoing = Outgoing::Idle(Vec::new());
+        self.recovering = false;
+    }
+}

@@ -1,0 +1,465 @@
+//! The store against a world in memory; see `tests/warc.rs` for the bytes themselves.
+
+use super::fake::Fake;
+use super::*;
+use crate::base::Time;
+use crate::flow::Outcome;
+use crate::io::{Clock, Disk};
+use crate::limits::{REQUEST_LOG_BUFFER_BYTES, WARC_RECORD_BYTES_MAX, WRITE_BUFFER_BYTES};
+use crate::warc::{PayloadDigest, ReadError, StoredRecord, records};
+use std::pin::pin;
+
+const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n";
+
+struct TestPage {
+    url: Url,
+    response: Vec<u8>,
+    digest: Sha1,
+}
+
+impl TestPage {
+    fn new(n: usize, body_len: usize) -> TestPage {
+        let url = Url::parse(&format!("http://h{}.example/p/{n}", n % 3)).unwrap();
+        let body: Vec<u8> = (0..body_len).map(|at| (at * 31 + n) as u8).collect();
+        TestPage { url, response: [HEAD, &body].concat(), digest: PayloadDigest::of(&body) }
+    }
+
+    fn stored(&self) -> StoredPage<'_> {
+        StoredPage {
+            url: &self.url,
+            address: SocketAddr::from(([192, 0, 2, 7], 80)),
+            at: WallTime(1_767_225_599_000_000_000),
+            request_head: b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            response: &self.response,
+            head_len: HEAD.len(),
+            payload_digest: self.digest,
+            transfer_coded: false,
+            content_coded: false,
+            truncated: None,
+            revisit_of: None,
+            status: 200,
+            mime: "text/html",
+            simhash: None,
+            near: None,
+        }
+    }
+}
+
+fn open(world: &Fake, settings: StoreSettings) -> WarcStore<Fake> {
+    world.run(WarcStore::open(world, 3, settings)).unwrap()
+}
+
+fn write(world: &Fake, store: &WarcStore<Fake>, n: usize, body_len: usize) -> Position {
+    world.run(store.write(&TestPage::new(n, body_len).stored())).unwrap()
+}
+
+fn disk_full(doing: &'static str) -> StoreError {
+    StoreError::Disk { doing, error: DiskError::Full }
+}
+
+fn with_suffix(world: &Fake, suffix: &str) -> Vec<String> {
+    world.names().into_iter().filter(|name| name.ends_with(suffix)).collect()
+}
+
+/// All records of all closed files, each verified.
+fn stored_records(world: &Fake) -> Vec<StoredRecord> {
+    let files = with_suffix(world, ".warc.gz").into_iter().map(|name| world.bytes(&name));
+    let all: Vec<_> = files.flat_map(|bytes| records(&bytes).collect::<Vec<_>>()).collect();
+    let all: Vec<_> = all.into_iter().map(Result::unwrap).collect();
+    all.iter().for_each(|record| record.verify().unwrap());
+    all
+}
+
+fn stored_urls(world: &Fake) -> Vec<String> {
+    let all = stored_records(world).into_iter();
+    let responses = all.filter(|record| record.kind() == "response");
+    responses.map(|record| record.header("WARC-Target-URI").unwrap().to_owned()).collect()
+}
+
+#[test]
+fn pages_are_read_back_at_their_positions() {
+    let world = Fake::default();
+    let store =
+        open(&world, StoreSettings { user_agent: "me\r\nx: y".into(), ..Default::default() });
+    let positions: Vec<_> = (0..20).map(|n| write(&world, &store, n, 5_000 * n)).collect();
+    assert!(with_suffix(&world, ".warc.gz").is_empty());
+    world.run(store.close()).unwrap();
+    assert_eq!(
+        world.names(),
+        [
+            "warc/nephila-20251231235959-003-000000.cdxj",
+            "warc/nephila-20251231235959-003-000000.warc.gz"
+        ]
+    );
+    let all = stored_records(&world);
+    let kinds: Vec<_> = all.iter().map(StoredRecord::kind).collect();
+    assert_eq!(kinds[..3], ["warcinfo", "response", "request"]);
+    assert_eq!(all.len(), 1 + 2 * 20);
+    let fields = String::from_utf8(all[0].block().to_vec()).unwrap();
+    assert!(fields.contains("\r\nhttp-header-user-agent: me  x: y\r\n"), "{fields}");
+    for (n, position) in positions.iter().enumerate() {
+        let found = all.iter().find(|record| record.offset == position.offset).unwrap();
+        assert_eq!((found.length, position.serial), (position.length, 0));
+        assert_eq!(found.block(), TestPage::new(n, 5_000 * n).response);
+        let request = &all[2 * n + 2];
+        assert_eq!(request.header("WARC-Concurrent-To"), found.header("WARC-Record-ID"));
+    }
+}
+
+#[test]
+fn the_index_is_sorted_and_points_at_the_records() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    let positions: Vec<_> = (0..30).map(|n| write(&world, &store, n, 100)).collect();
+    world.run(store.close()).unwrap();
+    let index = String::from_utf8(world.bytes(&with_suffix(&world, ".cdxj")[0])).unwrap();
+    let lines: Vec<_> = index.lines().collect();
+    assert_eq!(lines.len(), 30);
+    assert!(lines.is_sorted() && index.ends_with('\n'));
+    for line in lines {
+        let json: serde_json::Value =
+            serde_json::from_str(line.splitn(3, ' ').nth(2).unwrap()).unwrap();
+        let n: usize = json["url"].as_str().unwrap().rsplit('/').next().unwrap().parse().unwrap();
+        assert_eq!(json["offset"], positions[n].offset.to_string());
+        assert_eq!(json["length"], positions[n].length.to_string());
+        assert_eq!(json["filename"], "nephila-20251231235959-003-000000.warc.gz");
+    }
+}
+
+#[test]
+fn a_full_file_is_closed_and_the_next_begun() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings { roll_bytes: 10_000, ..Default::default() });
+    let positions: Vec<_> = (0..12).map(|n| write(&world, &store, n, 3_000)).collect();
+    world.run(store.close()).unwrap();
+    assert_eq!(positions.last().unwrap().serial, 3);
+    assert_eq!(with_suffix(&world, ".warc.gz").len(), 4);
+    assert_eq!(with_suffix(&world, ".cdxj").len(), 4);
+    assert!(with_suffix(&world, ".open").is_empty());
+    assert_eq!(stored_urls(&world).len(), 12);
+    let first = stored_records(&world).into_iter().filter(|record| record.offset == 0);
+    assert!(first.into_iter().all(|record| record.kind() == "warcinfo"));
+    let again = open(&world, StoreSettings::default());
+    assert_eq!(write(&world, &again, 1, 1).serial, 4);
+}
+
+#[test]
+fn a_page_is_durable_within_the_sync_time() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings { sync_ms: 250, ..Default::default() });
+    let position = write(&world, &store, 0, 1_000);
+    assert_eq!((store.flushed_through(), store.synced_through()), (0, 0));
+    world.run(store.durable(&position)).unwrap();
+    assert_eq!(world.now(), Time::from_ms(250));
+    assert_eq!(store.synced_through(), position.mark);
+    let crashed = world.after_crash(0);
+    let salvaged = crashed.run(salvage(&crashed)).unwrap();
+    assert_eq!((salvaged[0].records, salvaged[0].cut_bytes), (3, 0));
+    assert_eq!(stored_urls(&crashed).len(), 1);
+}
+
+#[test]
+fn enough_bytes_are_synced_before_the_time() {
+    let world = Fake::default();
+    let sync_bytes = 2 * WRITE_BUFFER_BYTES as u64;
+    let store = open(&world, StoreSettings { sync_bytes, ..Default::default() });
+    let positions: Vec<_> = (0..40).map(|n| write(&world, &store, n, 100_000)).collect();
+    world.run(store.durable(&positions[10])).unwrap();
+    assert_eq!(world.now(), Time::ZERO);
+    world.run(store.sync()).unwrap();
+    assert_eq!(world.now(), Time::ZERO);
+    assert_eq!(store.synced_through(), positions[39].mark);
+}
+
+#[test]
+fn writers_wait_while_both_buffers_are_full() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    world.hold_appends(true);
+    let page = TestPage::new(0, 200_000);
+    let mut written = 0;
+    loop {
+        let stored = page.stored();
+        let mut write = pin!(store.write(&stored));
+        if world.settle(write.as_mut()).is_some() {
+            written += 1;
+            continue;
+        }
+        assert_eq!(written, 2 * WRITE_BUFFER_BYTES.div_ceil(200_000));
+        world.hold_appends(false);
+        world.run(write).unwrap();
+        break;
+    }
+    world.run(store.close()).unwrap();
+    assert_eq!(stored_urls(&world).len(), written + 1);
+}
+
+#[test]
+fn a_failed_append_loses_only_what_was_not_durable_and_says_so() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    let kept = write(&world, &store, 1, 2_000);
+    world.run(store.sync()).unwrap();
+    let lost = write(&world, &store, 2, 2_000);
+    world.fail_next("append", DiskError::Full);
+    let full = disk_full("write WARC file");
+    assert_eq!(world.run(store.sync()), Err(full.clone()));
+    assert_eq!(world.run(store.write(&TestPage::new(3, 1).stored())), Err(full.clone()));
+    assert_eq!(world.run(store.durable(&lost)), Err(full));
+    assert_eq!(world.run(store.durable(&kept)), Ok(()));
+
+    world.fail_next("truncate", DiskError::Full);
+    assert_eq!(world.run(store.recover()), Err(disk_full("cut torn WARC file")));
+    world.run(store.recover()).unwrap();
+    assert_eq!(world.run(store.durable(&kept)), Ok(()));
+    assert_eq!(world.run(store.durable(&lost)), Err(StoreError::Lost));
+    let later = write(&world, &store, 4, 2_000);
+    assert_eq!(later.serial, kept.serial + 1);
+    world.run(store.close()).unwrap();
+    assert_eq!(world.run(store.durable(&later)), Ok(()));
+    assert_eq!(stored_urls(&world), ["http://h1.example/p/1", "http://h1.example/p/4"]);
+    assert!(with_suffix(&world, ".open").is_empty());
+}
+
+#[test]
+fn a_failed_sync_is_never_taken_for_success() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    let position = write(&world, &store, 1, 2_000);
+    world.fail_next("sync", DiskError::Os(5));
+    assert!(world.run(store.durable(&position)).is_err());
+    assert_eq!(store.synced_through(), 0);
+    // A second sync of the same bytes would succeed here, and prove nothing.
+    assert!(world.run(store.sync()).is_err());
+    world.run(store.recover()).unwrap();
+    assert_eq!(world.run(store.durable(&position)), Err(StoreError::Lost));
+    world.run(store.close()).unwrap();
+    assert!(stored_urls(&world).is_empty());
+}
+
+#[test]
+fn every_step_of_closing_may_fail_and_be_recovered() {
+    for step in ["sync", "remove", "create", "rename", "sync_dir"] {
+        let world = Fake::default();
+        let store = open(&world, StoreSettings::default());
+        write(&world, &store, 1, 2_000);
+        world.run(store.sync()).unwrap();
+        write(&world, &store, 2, 2_000);
+        world.fail_next(step, DiskError::Full);
+        assert!(world.run(store.close()).is_err(), "{step}");
+        world.run(store.recover()).unwrap();
+        world.run(store.close()).unwrap();
+        assert!(stored_urls(&world).contains(&"http://h1.example/p/1".into()), "{step}");
+        assert!(with_suffix(&world, ".open").is_empty());
+        assert_eq!(with_suffix(&world, ".cdxj").len(), 1);
+    }
+}
+
+#[test]
+fn a_torn_tail_is_cut_wherever_it_was_torn() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    write(&world, &store, 1, 700);
+    world.run(store.sync()).unwrap();
+    world.hold_appends(false);
+    write(&world, &store, 2, 700);
+    let tail = (write(&world, &store, 4, 700).mark - store.synced_through()) as usize;
+    // In the file, but the sync failed.
+    world.fail_next("sync", DiskError::Os(5));
+    assert!(world.run(store.sync()).is_err());
+    for torn in (0..=tail).step_by(97).chain([tail]) {
+        let crashed = world.after_crash(torn);
+        let salvaged = crashed.run(salvage(&crashed)).unwrap();
+        assert_eq!(salvaged.len(), 1);
+        let urls = stored_urls(&crashed);
+        assert_eq!(urls[0], "http://h1.example/p/1");
+        assert_eq!(urls.len() == 3, torn == tail || salvaged[0].records >= 6, "torn {torn}");
+        assert_eq!(salvaged[0].damage.is_some(), salvaged[0].cut_bytes > 0);
+        assert!(matches!(salvaged[0].damage, None | Some(ReadError::Torn)));
+        let index = crashed.bytes(&with_suffix(&crashed, ".cdxj")[0]);
+        assert_eq!(memchr::memchr_iter(b'\n', &index).count(), urls.len());
+        assert_eq!(crashed.run(salvage(&crashed)), Ok(Vec::new()));
+    }
+}
+
+#[test]
+fn a_salvaged_index_says_what_the_lost_one_would_have() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    for n in 0..9 {
+        write(&world, &store, n, 300);
+    }
+    world.run(store.sync()).unwrap();
+    let crashed = world.after_crash(0);
+    crashed.run(salvage(&crashed)).unwrap();
+    world.run(store.close()).unwrap();
+    let index = |world: &Fake| String::from_utf8(world.bytes(&with_suffix(world, ".cdxj")[0]));
+    assert_eq!(index(&crashed), index(&world));
+}
+
+#[test]
+fn garbage_behind_the_last_record_is_cut_and_named() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    write(&world, &store, 1, 700);
+    world.run(store.sync()).unwrap();
+    let name = with_suffix(&world, ".open").remove(0);
+    let zeros = [world.bytes(&name), vec![0; 4096]].concat();
+    let crashed = world.after_crash(0);
+    crashed.put(&name, &zeros);
+    crashed.put("warc/nephila-20260101000000-001-000000.warc.gz.open", b"");
+    let salvaged = crashed.run(salvage(&crashed)).unwrap();
+    assert_eq!(salvaged[0].damage, Some(ReadError::BadMember));
+    assert_eq!(salvaged[0].cut_bytes, 4096);
+    assert_eq!((salvaged[1].name.clone(), salvaged[1].damage), (None, None));
+    assert_eq!(stored_urls(&crashed).len(), 1);
+}
+
+#[test]
+fn a_revisit_stores_its_head_alone() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    let page = TestPage::new(1, 9_000);
+    let original = Original { url: "http://o.example/".into(), at_seconds: 951_782_400 };
+    let revisit = StoredPage {
+        revisit_of: Some(&original),
+        simhash: Some(1),
+        truncated: Some(Truncated::Length),
+        ..page.stored()
+    };
+    world.run(store.write(&revisit)).unwrap();
+    world.run(store.close()).unwrap();
+    let all = stored_records(&world);
+    assert_eq!(all[1].kind(), "revisit");
+    assert_eq!(all[1].block(), HEAD);
+    assert_eq!(all[1].header("WARC-Refers-To-Date"), Some("2000-02-29T00:00:00Z"));
+    assert_eq!(all[1].header("WARC-Truncated"), None);
+    let index = String::from_utf8(world.bytes(&with_suffix(&world, ".cdxj")[0])).unwrap();
+    assert!(index.contains("\"warc/revisit\"") && index.contains("\"simhash\""));
+}
+
+#[test]
+fn the_store_refuses_what_is_too_large_and_what_comes_after_its_end() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    let page = TestPage::new(1, 10);
+    let huge = vec![0; WARC_RECORD_BYTES_MAX];
+    let stored = StoredPage { response: &huge, ..page.stored() };
+    assert_eq!(world.run(store.write(&stored)), Err(StoreError::TooLarge));
+    world.run(store.close()).unwrap();
+    assert_eq!(world.run(store.write(&page.stored())), Err(StoreError::Closed));
+    assert!(world.names().is_empty());
+    assert_eq!(world.run(store.close()), Ok(()));
+}
+
+#[test]
+fn a_dropped_store_leaves_no_task() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    write(&world, &store, 1, 10);
+    assert_eq!(world.task_count(), 1);
+    drop(store);
+    world.run(async { world.yield_now().await });
+    assert_eq!(world.task_count(), 0);
+}
+
+fn line(url: &Url) -> RequestLine<'_> {
+    RequestLine {
+        started: Time(12_345),
+        at: WallTime(1_767_225_599_000_000_000),
+        address: Some(SocketAddr::from(([192, 0, 2, 7], 80))),
+        method: "GET",
+        url,
+        status: Some(200),
+        outcome: Outcome::Fetched,
+        body_bytes: 25_000,
+        total_ms: 42,
+    }
+}
+
+#[test]
+fn the_request_log_goes_on_behind_its_last_whole_line() {
+    let world = Fake::default();
+    let url = Url::parse("http://a.example/x y?z").unwrap();
+    let path = "requests/shard-03.log";
+    world.put(path, b"# start 0 2025-12-31T00:00:00Z\n1 2025-12-31T00:");
+    let log = world.run(RequestLog::open(&world, 3)).unwrap();
+    world.run(log.write(&line(&url))).unwrap();
+    let denied = RequestLine {
+        address: None,
+        status: None,
+        outcome: Outcome::RobotsDenied,
+        method: "G\nT",
+        ..line(&url)
+    };
+    world.run(log.write(&denied)).unwrap();
+    world.run(log.close()).unwrap();
+    let text = String::from_utf8(world.after_crash(0).bytes(path)).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[0], "# start 0 2025-12-31T00:00:00Z");
+    assert_eq!(lines[1], "# start 0 2025-12-31T23:59:59Z");
+    assert_eq!(
+        lines[2],
+        "12345 2025-12-31T23:59:59Z a.example 192.0.2.7:80 GET http://a.example/x%20y?z 200 \
+         fetched 25000 42"
+    );
+    assert!(lines[3].contains(" - G%0AT ") && lines[3].contains(" - robots_denied "));
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn the_request_log_waits_for_a_slow_disk_and_loses_nothing() {
+    let world = Fake::default();
+    let url = Url::parse("http://a.example/").unwrap();
+    let log = world.run(RequestLog::open(&world, 0)).unwrap();
+    world.hold_appends(true);
+    let mut written = 0;
+    loop {
+        let line = line(&url);
+        let mut write = pin!(log.write(&line));
+        if world.settle(write.as_mut()).is_some() {
+            written += 1;
+            continue;
+        }
+        let mut text = Vec::new();
+        line.push(&mut text);
+        assert_eq!(written * text.len() / REQUEST_LOG_BUFFER_BYTES, 3);
+        world.hold_appends(false);
+        world.run(write).unwrap();
+        break;
+    }
+    world.run(log.close()).unwrap();
+    let text = world.bytes("requests/shard-00.log");
+    assert_eq!(memchr::memchr_iter(b'\n', &text).count(), written + 2);
+}
+
+#[test]
+fn the_request_log_counts_the_lines_that_an_error_cost() {
+    let world = Fake::default();
+    let url = Url::parse("http://a.example/").unwrap();
+    let log = world.run(RequestLog::open(&world, 0)).unwrap();
+    world.run(log.flush()).unwrap();
+    (0..3).for_each(|_| world.run(log.write(&line(&url))).unwrap());
+    world.fail_next("append", DiskError::Full);
+    let full = disk_full("write request log");
+    assert_eq!(world.run(log.flush()), Err(full.clone()));
+    assert_eq!(world.run(log.write(&line(&url))), Err(full));
+    world.run(log.recover()).unwrap();
+    world.run(log.write(&line(&url))).unwrap();
+    world.run(log.close()).unwrap();
+    let text = String::from_utf8(world.bytes("requests/shard-00.log")).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[1], "# lost 3 lines");
+}
+
+#[test]
+fn an_unreadable_directory_is_an_error_and_a_missing_one_is_not() {
+    let world = Fake::default();
+    world.fail_next("list", DiskError::NotFound);
+    assert_eq!(world.run(salvage(&world)), Ok(Vec::new()));
+    world.fail_next("list", DiskError::PermissionDenied);
+    let denied = StoreError::Disk { doing: "list WARC files", error: DiskError::PermissionDenied };
+    assert_eq!(world.run(salvage(&world)), Err(denied));
+    assert_eq!(world.run(world.list("warc".as_ref())), Ok(Vec::new()));
+}
