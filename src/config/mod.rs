@@ -1,0 +1,264 @@
+//! What an operator may set. Owns [`Settings`]: every setting is declared here once, with its type,
+//! default, range, unit and reason; the reading, the checks and the documentation are made from it.
+//!
+//! A TOML file and the flags of the command line flow in, a checked `Settings` flows out before the
+//! first socket opens; each shard gets its own copy, which nobody changes.
+
+mod declare;
+mod value;
+
+pub use declare::Setting;
+pub use value::{Any, Extractor, Stay, Text, Value};
+
+use crate::limits;
+use declare::settings;
+use std::fmt;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use value::{assign, check};
+
+const DAY_MS: u64 = 86_400_000;
+const MIB: u64 = 1024 * 1024;
+
+settings! {
+    /// All settings of a crawl. Fields are public; [`Settings::check`] before use.
+    Settings {
+        contact: String = String::new(), Text::Contact, "",
+            "Where webmasters reach you: sent in the User-Agent. Required for public hosts.";
+        delay_ms: u64 = 1_000, 0..=DAY_MS, "ms",
+            "Least time between two requests to one host, and to one address. Robots.txt may ask \
+             for more.";
+        max_pages: u64 = 0, 0..=u64::MAX >> 1, "pages",
+            "The crawl ends after this many pages; 0 is no limit.";
+        max_seconds: u64 = 0, 0..=u64::MAX >> 1, "s",
+            "The crawl ends after this time; 0 is no limit.";
+        depth_max: u16 = 64, 0..=u16::MAX, "links",
+            "Links followed from a seed; deeper ones are not queued. Traps are deep.";
+        host_page_cap: u64 = 100_000, 1..=u64::MAX >> 1, "URLs",
+            "URLs taken from one host; more are dropped and counted.";
+        stay: Stay = Stay::Web, Any, "",
+            "How far from the seeds links are followed: anywhere, on their registrable domains, \
+             or on their hosts.";
+        follow_nofollow: bool = false, Any, "",
+            "Follow links marked rel=nofollow, and those of pages that ask for nofollow.";
+        extra_parameters: Vec<String> = Vec::new(), Text::Parameter, "",
+            "Query parameters to strip from URLs, beyond the known tracking and session ones.";
+        allow_private: bool = false, Any, "",
+            "Connect to private, loopback and other non-public addresses.";
+
+        cores: Vec<usize> = Vec::new(), 0..=1_023, "",
+            "Cores to run on, one shard each; empty is all that the system lets us use.";
+        fetch_slots: usize = 8_192, 1..=65_536, "per core",
+            "Requests under way at once.";
+        keep_alive_count_max: usize = 32_768, 0..=1_048_576, "per core",
+            "Idle connections kept open for the next request to their host.";
+        keep_alive_ms: u64 = 60_000, 0..=DAY_MS, "ms",
+            "How long an idle connection is kept.";
+
+        dns: Vec<SocketAddr> = Vec::new(), Any, "",
+            "Resolvers to ask, in order of preference; empty is those of /etc/resolv.conf.";
+        dns_timeout_ms: u64 = 2_000, 10..=60_000, "ms",
+            "Wait for one answer of one resolver.";
+        dns_tries: u8 = 3, 1..=10, "",
+            "Questions asked for one name before it counts as failed.";
+        connect_timeout_ms: u64 = 10_000, 10..=120_000, "ms",
+            "Wait for a TCP connection.";
+        tls_timeout_ms: u64 = 10_000, 10..=120_000, "ms",
+            "Wait for a TLS handshake.";
+        first_byte_timeout_ms: u64 = 20_000, 10..=300_000, "ms",
+            "Wait for the first byte of a response, from the request on.";
+        head_timeout_ms: u64 = 30_000, 10..=300_000, "ms",
+            "Wait for the end of a response's head, from the request on.";
+        body_timeout_ms: u64 = 60_000, 10..=500_000, "ms",
+            "Wait for the end of a body, from its first byte; then it is cut and so marked.";
+        body_bytes_max: usize = limits::BODY_BYTES_MAX, 1_024..=limits::BODY_BYTES_MAX, "bytes",
+            "Longest body as received; longer ones are cut and so marked.";
+
+        retry_count_max: u8 = 3, 0..=10, "",
+            "Retries of a transient failure before a URL becomes a dead letter.";
+        retry_base_ms: u64 = 1_000, 1..=DAY_MS, "ms",
+            "Back-off before the first retry; doubles with each.";
+        crawl_delay_ms_max: u64 = 3_600_000, 1_000..=DAY_MS, "ms",
+            "A longer Crawl-delay or Retry-After is taken as this.";
+        robots_ttl_seconds: u64 = 86_400, 1..=86_400, "s",
+            "A robots.txt older than this is fetched again. RFC 9309 2.4: at most a day.";
+
+        extra_ca: Option<PathBuf> = None, Any, "",
+            "A PEM file of certificate authorities to trust besides the public ones.";
+        insecure_tls: bool = false, Any, "",
+            "Take any certificate: expired, self-signed, for another name.";
+
+        extractor: Extractor = Extractor::Own, Any, "",
+            "Who finds links: our tokenizer, or lol_html for comparison.";
+
+        warc_file_bytes: u64 = 1024 * MIB, MIB..=1024 * 1024 * MIB, "bytes",
+            "A WARC file of this size is closed and the next one begun.";
+        warc_deflate_level: u8 = 0, 0..=9, "",
+            "Compression of WARC records; 0 stores them, for speed.";
+        warc_block_digest: bool = false, Any, "",
+            "Also write WARC-Block-Digest: a second digest over each record.";
+        sync_ms: u64 = 1_000, 1..=60_000, "ms",
+            "Files are synced this often: what a power failure can cost.";
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// The file cannot be read, or is longer than [`limits::CONFIG_BYTES_MAX`].
+    Unreadable {
+        path: PathBuf,
+        why: String,
+    },
+    /// Not TOML; the message says where.
+    Syntax(String),
+    UnknownKey {
+        key: String,
+        closest: Option<&'static str>,
+    },
+    /// Of the wrong type, or out of range.
+    BadValue {
+        key: &'static str,
+        value: String,
+        allowed: String,
+    },
+    /// Good each, but not together.
+    Conflict(&'static str),
+    /// A core that does not exist, that we may not use, or that is named twice.
+    Core {
+        core: usize,
+        why: &'static str,
+    },
+}
+
+impl Settings {
+    pub fn load(path: &Path) -> Result<Settings, ConfigError> {
+        let unreadable = |why: String| ConfigError::Unreadable { path: path.to_owned(), why };
+        let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+        let mut text = String::new();
+        let mut file = file.take(limits::CONFIG_BYTES_MAX + 1);
+        file.read_to_string(&mut text).map_err(|error| unreadable(error.to_string()))?;
+        if text.len() as u64 > limits::CONFIG_BYTES_MAX {
+            return Err(unreadable(format!("longer than {} bytes", limits::CONFIG_BYTES_MAX)));
+        }
+        Settings::from_toml(&text)
+    }
+
+    /// Defaults, and over them what `text` sets.
+    pub fn from_toml(text: &str) -> Result<Settings, ConfigError> {
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| ConfigError::Syntax(error.to_string()))?;
+        let mut settings = Settings::default();
+        for (key, value) in &table {
+            settings.set(key, value)?;
+        }
+        Ok(settings)
+    }
+
+    /// Sets from `key=value`, as on the command line: the value in TOML, or a bare word for text.
+    pub fn set_text(&mut self, assignment: &str) -> Result<(), ConfigError> {
+        let (key, text) = assignment
+            .split_once('=')
+            .ok_or_else(|| ConfigError::Syntax(format!("`{assignment}` is not KEY=VALUE")))?;
+        let (key, text) = (key.trim(), text.trim());
+        let parsed = format!("value = {text}").parse::<toml::Table>().ok();
+        let value = parsed.filter(|table| table.len() == 1).and_then(|mut t| t.remove("value"));
+        self.set(key, &value.unwrap_or_else(|| toml::Value::String(text.to_owned())))
+    }
+
+    /// All that can be wrong without looking at the system: each value, and values together.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.check_each()?;
+        if self.first_byte_timeout_ms > self.head_timeout_ms {
+            return Err(ConfigError::Conflict(
+                "first_byte_timeout_ms is longer than head_timeout_ms, which would end first",
+            ));
+        }
+        if self.crawl_delay_ms_max < self.delay_ms {
+            return Err(ConfigError::Conflict(
+                "crawl_delay_ms_max is less than delay_ms: hosts that ask for more would get less",
+            ));
+        }
+        if self.insecure_tls && self.extra_ca.is_some() {
+            return Err(ConfigError::Conflict(
+                "insecure_tls takes any certificate, so extra_ca has no use: set one of them",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The cores to run on, out of those the system lets us use.
+    pub fn cores_among(&self, usable: &[usize]) -> Result<Vec<usize>, ConfigError> {
+        if self.cores.is_empty() {
+            return Ok(usable.iter().copied().take(limits::SHARD_COUNT_MAX).collect());
+        }
+        for (index, core) in self.cores.iter().enumerate() {
+            let refused = |why| Err(ConfigError::Core { core: *core, why });
+            if !usable.contains(core) {
+                return refused("does not exist or is not ours to use");
+            }
+            if self.cores[..index].contains(core) {
+                return refused("is named twice");
+            }
+            if index >= limits::SHARD_COUNT_MAX {
+                return refused("is one more than there may be");
+            }
+        }
+        Ok(self.cores.clone())
+    }
+
+    /// `nephila/VERSION (+CONTACT)`.
+    pub fn user_agent(&self) -> String {
+        let product = concat!("nephila/", env!("CARGO_PKG_VERSION"));
+        match self.contact.as_str() {
+            "" => product.to_owned(),
+            contact => format!("{product} (+{contact})"),
+        }
+    }
+}
+
+/// `0,2-3` as the cores 0, 2 and 3.
+pub fn parse_cores(text: &str) -> Result<Vec<usize>, ConfigError> {
+    let bad = || ConfigError::BadValue {
+        key: "cores",
+        value: text.to_owned(),
+        allowed: "a list like 0,2-3".to_owned(),
+    };
+    let number = |part: &str| part.trim().parse::<usize>().ok().filter(|core| *core < 1_024);
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = number(first).zip(number(last)).ok_or_else(bad)?;
+        if first > last || cores.len() > limits::SHARD_COUNT_MAX {
+            return Err(bad());
+        }
+        cores.extend(first..=last);
+    }
+    Ok(cores)
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::Unreadable { path, why } => write!(out, "{}: {why}", path.display()),
+            ConfigError::Syntax(message) => out.write_str(message.trim_end()),
+            ConfigError::UnknownKey { key, closest: Some(name) } => {
+                write!(out, "unknown setting `{key}`; did you mean `{name}`?")
+            }
+            ConfigError::UnknownKey { key, closest: None } => {
+                write!(out, "unknown setting `{key}`; `nephila settings` lists them all")
+            }
+            ConfigError::BadValue { key, value, allowed } => {
+                write!(out, "{key} = {value}: must be {allowed}")
+            }
+            ConfigError::Conflict(rule) => out.write_str(rule),
+            ConfigError::Core { core, why } => write!(out, "cores: core {core} {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests;

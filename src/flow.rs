@@ -1,0 +1,330 @@
+//! What stages hand to each other: a URL on its way, the outcome of asking for it, and the messages
+//! between cores. Stages never import each other; they meet here.
+
+use crate::base::Time;
+use crate::url::{HostKey, Url};
+use std::net::IpAddr;
+
+/// A core of this process, and the state it owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShardIndex(pub u16);
+
+/// Priority of a URL. Each class gets a share of the choices, so none starves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Class {
+    Urgent = 0,
+    High = 1,
+    Normal = 2,
+    Low = 3,
+}
+
+impl Class {
+    pub const ALL: [Class; 4] = [Class::Urgent, Class::High, Class::Normal, Class::Low];
+
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// How a URL was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Via {
+    Seed = 0,
+    Link = 1,
+    Redirect = 2,
+    Sitemap = 3,
+    /// A robots.txt on its way through a host's queue.
+    Robots = 4,
+}
+
+/// The URLs (low halves of their fingerprints) that redirected here, first to last. At most
+/// [`crate::limits::REDIRECT_COUNT_MAX`] long; empty for almost every URL.
+pub type Trail = Box<[u64]>;
+
+/// A URL that someone found, on its way to the shard that owns its host. The URL is normalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub url: Url,
+    /// Links followed from a seed.
+    pub depth: u16,
+    pub class: Class,
+    pub via: Via,
+    pub trail: Trail,
+}
+
+/// Why the address of a host could not be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResolveError {
+    /// The name does not exist, or has no address.
+    NoName,
+    /// No upstream gave a usable answer in time.
+    Failed,
+    /// The address is private, loopback or otherwise not public, and that is not allowed.
+    AddressRefused,
+}
+
+/// What became of one request. Data, not an error: [`Outcome::row`] says what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Outcome {
+    Fetched,
+    /// The body was longer than the cap, or slower than its deadline: stored, marked cut.
+    CutLength,
+    CutTime,
+    NotModified,
+    Redirected,
+    RedirectLoop,
+    RedirectLimit,
+    /// No Location, an unusable one, or a scheme that is not http(s).
+    RedirectRefused,
+    ClientError,
+    ServerError,
+    /// 429, or 503 with Retry-After.
+    Throttled,
+    /// Not HTTP, or framing in doubt.
+    Malformed,
+    HeadTooLarge,
+    /// The stream ended before the body did.
+    Incomplete,
+    NoName,
+    DnsFailed,
+    AddressRefused,
+    ConnectRefused,
+    ConnectTimedOut,
+    ConnectFailed,
+    TlsFailed,
+    FirstByteTimedOut,
+    HeadTimedOut,
+    Reset,
+    RobotsDenied,
+    RobotsUnreachable,
+    /// We had no descriptor, port or buffer for it.
+    Shed,
+    /// The crawl ended (page or time limit, signal) before the request was answered.
+    Cancelled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    Nobody,
+    Server,
+    Network,
+    Policy,
+    Us,
+}
+
+/// What an outcome does to the host's pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Penalty {
+    None,
+    /// Counts as a failure: exponential back-off, and the breaker's count.
+    BackOff,
+}
+
+/// One row of the outcome table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutcomeRow {
+    pub name: &'static str,
+    pub fault: Fault,
+    pub retry: bool,
+    pub penalty: Penalty,
+}
+
+impl Outcome {
+    pub const COUNT: usize = Outcome::Cancelled as usize + 1;
+
+    pub const ALL: [Outcome; Outcome::COUNT] = {
+        use Outcome::*;
+        [
+            Fetched,
+            CutLength,
+            CutTime,
+            NotModified,
+            Redirected,
+            RedirectLoop,
+            RedirectLimit,
+            RedirectRefused,
+            ClientError,
+            ServerError,
+            Throttled,
+            Malformed,
+            HeadTooLarge,
+            Incomplete,
+            NoName,
+            DnsFailed,
+            AddressRefused,
+            ConnectRefused,
+            ConnectTimedOut,
+            ConnectFailed,
+            TlsFailed,
+            FirstByteTimedOut,
+            HeadTimedOut,
+            Reset,
+            RobotsDenied,
+            RobotsUnreachable,
+            Shed,
+            Cancelled,
+        ]
+    };
+
+    #[rustfmt::skip]
+    pub fn row(self) -> OutcomeRow {
+        use Fault::*;
+        use Outcome::*;
+        use Penalty::BackOff;
+        let row = |name, fault, retry, penalty| OutcomeRow { name, fault, retry, penalty };
+        match self {
+            Fetched           => row("fetched",             Nobody,  false, Penalty::None),
+            CutLength         => row("cut_length",          Server,  false, Penalty::None),
+            CutTime           => row("cut_time",            Server,  false, BackOff),
+            NotModified       => row("not_modified",        Nobody,  false, Penalty::None),
+            Redirected        => row("redirected",          Nobody,  false, Penalty::None),
+            RedirectLoop      => row("redirect_loop",       Server,  false, Penalty::None),
+            RedirectLimit     => row("redirect_limit",      Server,  false, Penalty::None),
+            RedirectRefused   => row("redirect_refused",    Server,  false, Penalty::None),
+            ClientError       => row("client_error",        Server,  false, Penalty::None),
+            ServerError       => row("server_error",        Server,  true,  BackOff),
+            Throttled         => row("throttled",           Server,  true,  BackOff),
+            Malformed         => row("malformed",           Server,  false, Penalty::None),
+            HeadTooLarge      => row("head_too_large",      Server,  false, Penalty::None),
+            Incomplete        => row("incomplete",          Server,  true,  BackOff),
+            NoName            => row("no_name",             Server,  false, Penalty::None),
+            DnsFailed         => row("dns_failed",          Network, true,  BackOff),
+            AddressRefused    => row("address_refused",     Policy,  false, Penalty::None),
+            ConnectRefused    => row("connect_refused",     Server,  true,  BackOff),
+            ConnectTimedOut   => row("connect_timed_out",   Network, true,  BackOff),
+            ConnectFailed     => row("connect_failed",      Network, true,  BackOff),
+            TlsFailed         => row("tls_failed",          Server,  false, BackOff),
+            FirstByteTimedOut => row("first_byte_timed_out", Server, true,  BackOff),
+            HeadTimedOut      => row("head_timed_out",      Server,  true,  BackOff),
+            Reset             => row("reset",               Network, true,  BackOff),
+            RobotsDenied      => row("robots_denied",       Policy,  false, Penalty::None),
+            RobotsUnreachable => row("robots_unreachable",  Server,  true,  BackOff),
+            Shed              => row("shed",                Us,      true,  Penalty::None),
+            Cancelled         => row("cancelled",           Us,      false, Penalty::None),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+}
+
+/// Where and when a payload was first stored: what a revisit record refers to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Original {
+    pub url: Box<str>,
+    /// Unix seconds of the WARC-Date.
+    pub at_seconds: u64,
+}
+
+/// Names a question that a shard has open, so that the answer finds its way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u32);
+
+/// From one core to another. Sent in batches, a batch per peer and turn of the loop.
+#[derive(Clone, Debug)]
+pub enum Message {
+    Link(Candidate),
+    /// May `host` speak to `address`? Answered by [`Message::TurnGranted`] when it may, at once.
+    TurnWanted {
+        address: IpAddr,
+        host: HostKey,
+        asker: ShardIndex,
+        delay_ms: u32,
+    },
+    TurnGranted {
+        address: IpAddr,
+        host: HostKey,
+    },
+    /// The turn is over; the server saw the request at `used_at` or earlier (`None`: not used).
+    TurnReturned {
+        address: IpAddr,
+        host: HostKey,
+        used_at: Option<Time>,
+    },
+    /// Is this payload stored already? If not, `original` is remembered as its first copy.
+    DigestAsked {
+        digest: [u8; 20],
+        original: Original,
+        asker: ShardIndex,
+        ticket: Ticket,
+    },
+    DigestAnswered {
+        ticket: Ticket,
+        known: Option<Original>,
+    },
+    /// Is there a page within three bits? Blocks of the SimHash this shard owns are in `blocks`.
+    NearAsked {
+        simhash: u64,
+        page: u64,
+        blocks: u8,
+        asker: ShardIndex,
+        ticket: Ticket,
+    },
+    NearAnswered {
+        ticket: Ticket,
+        near: Option<u64>,
+    },
+    /// Fetch a robots.txt that `origin` was redirected to, on behalf of `asker`.
+    RobotsWanted {
+        target: Url,
+        origin: Box<str>,
+        asker: ShardIndex,
+        hops: u8,
+    },
+    RobotsAnswered {
+        origin: Box<str>,
+        answer: RobotsAnswer,
+    },
+}
+
+/// What a shard's mailbox carries: batches from other shards, and the control thread's commands.
+#[derive(Clone, Debug)]
+pub enum Mail {
+    Batch(Vec<Message>),
+    Command(Command),
+}
+
+/// From the control thread to a shard.
+#[derive(Clone, Debug)]
+pub enum Command {
+    Seeds(Vec<Candidate>),
+    /// Are you quiet? Answered with the same round.
+    Probe {
+        round: u64,
+    },
+    /// So many more pages may be fetched.
+    Budget(u64),
+    /// Finish what is under way, then end.
+    Drain,
+    /// End now; what is under way is given up.
+    Halt,
+}
+
+/// What came of asking for a robots.txt, before its rules are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RobotsAnswer {
+    /// 2xx: the body, cut at the limit.
+    Rules(Box<[u8]>),
+    /// 4xx other than 429, and redirects beyond the limit are not among them: crawl freely.
+    Absent,
+    /// 5xx, 429 or no answer: nothing may be fetched until it answers.
+    Unreachable,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outcome_table_has_a_row_per_outcome_with_its_own_name() {
+        let mut names: Vec<_> = Outcome::ALL.iter().map(|outcome| outcome.name()).collect();
+        assert!(Outcome::ALL.iter().enumerate().all(|(index, o)| *o as usize == index));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Outcome::COUNT);
+    }
+}

@@ -1,0 +1,251 @@
+//! What a core counts and times while it crawls.
+//!
+//! A shard owns one [`Metrics`] and writes it without atomics; once a second it sends a copy in a
+//! [`Report`] to control, which merges the copies of all cores. Counters and histograms are sums
+//! since the start of the crawl, so a lost or late report costs freshness, never a count.
+
+mod kinds;
+
+pub use kinds::{Count, Span};
+
+use crate::flow::{Outcome, ShardIndex};
+use crate::limits::{SPAN_SIGNIFICANT_DIGITS, SPAN_US_MAX};
+use hdrhistogram::Histogram;
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    outcomes: [u64; Outcome::COUNT],
+    counts: [u64; Count::COUNT],
+    /// By [`Span::index`]. About 24 KiB each: the price of two digits from 1 us to ten minutes.
+    spans: Vec<Histogram<u64>>,
+}
+
+/// The percentiles that people ask for, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Percentiles {
+    pub count: u64,
+    pub p50_us: u64,
+    pub p90_us: u64,
+    pub p99_us: u64,
+    pub p999_us: u64,
+    pub max_us: u64,
+}
+
+/// How things stand on a core at the moment of its report. Unlike counts, they go up and down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// Hosts known, with at least one URL seen.
+    pub hosts: u64,
+    /// Hosts that could be fetched now.
+    pub hosts_ready: u64,
+    /// Hosts with URLs whose next eligible time has not come.
+    pub hosts_waiting: u64,
+    pub urls_queued: u64,
+    pub fetches_active: u64,
+    pub streams_open: u64,
+    /// Receive buffers of the ring that the program holds.
+    pub buffers_lent: u64,
+    /// CPU time over wall time of this core's thread since the last report.
+    pub busy_permille: u64,
+    /// Resident memory of the whole process: the same from every core.
+    pub resident_bytes: u64,
+    /// CPU time of the core's thread, and when it was read: two reports give the load.
+    pub cpu_ns: u64,
+    pub at_ns: u64,
+}
+
+/// What a shard sends to control once a second.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub shard: ShardIndex,
+    pub metrics: Metrics,
+    pub gauges: Gauges,
+}
+
+impl Metrics {
+    pub fn new() -> Metrics {
+        Metrics {
+            outcomes: [0; Outcome::COUNT],
+            counts: [0; Count::COUNT],
+            spans: Span::ALL.iter().map(|_| empty_histogram()).collect(),
+        }
+    }
+
+    pub fn add(&mut self, count: Count, by: u64) {
+        self.counts[count.index()] += by;
+    }
+
+    pub fn count(&self, count: Count) -> u64 {
+        self.counts[count.index()]
+    }
+
+    /// One more request ended like this.
+    pub fn outcome(&mut self, outcome: Outcome) {
+        self.outcomes[outcome as usize] += 1;
+    }
+
+    pub fn outcome_count(&self, outcome: Outcome) -> u64 {
+        self.outcomes[outcome as usize]
+    }
+
+    /// Requests that failed: neither a page, nor a redirect, nor something robots.txt forbade.
+    pub fn failure_count(&self) -> u64 {
+        Outcome::ALL.iter().filter(|o| is_failure(**o)).map(|o| self.outcome_count(*o)).sum()
+    }
+
+    /// Longer than [`SPAN_US_MAX`] counts as that; shorter than a microsecond as one.
+    pub fn record(&mut self, span: Span, took: Duration) {
+        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.spans[span.index()].saturating_record(took_us.max(1));
+    }
+
+    pub fn histogram(&self, span: Span) -> &Histogram<u64> {
+        &self.spans[span.index()]
+    }
+
+    pub fn percentiles(&self, span: Span) -> Percentiles {
+        let histogram = self.histogram(span);
+        let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
+        Percentiles {
+            count: histogram.len(),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: histogram.max(),
+        }
+    }
+
+    /// Adds what another core counted and timed.
+    pub fn merge(&mut self, other: &Metrics) {
+        let add = |mine: &mut [u64], theirs: &[u64]| {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        };
+        add(&mut self.outcomes, &other.outcomes);
+        add(&mut self.counts, &other.counts);
+        for (mine, theirs) in self.spans.iter_mut().zip(&other.spans) {
+            mine.add(theirs).expect("all histograms have the same range");
+        }
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}
+
+impl Gauges {
+    /// Adds another core's: sums, but for the process-wide memory and the load, which is the mean's
+    /// numerator (divide by the number of cores).
+    pub fn merge(&mut self, other: &Gauges) {
+        self.hosts += other.hosts;
+        self.hosts_ready += other.hosts_ready;
+        self.hosts_waiting += other.hosts_waiting;
+        self.urls_queued += other.urls_queued;
+        self.fetches_active += other.fetches_active;
+        self.streams_open += other.streams_open;
+        self.buffers_lent += other.buffers_lent;
+        self.busy_permille += other.busy_permille;
+        self.resident_bytes = self.resident_bytes.max(other.resident_bytes);
+    }
+}
+
+/// The whole crawl, from the last report of each core.
+pub fn merged(reports: &[Report]) -> (Metrics, Gauges) {
+    let (mut metrics, mut gauges) = (Metrics::new(), Gauges::default());
+    for report in reports {
+        metrics.merge(&report.metrics);
+        gauges.merge(&report.gauges);
+    }
+    (metrics, gauges)
+}
+
+/// Not a failure: what ended well, what was forbidden to us, and what the crawl's end cut off.
+pub fn is_failure(outcome: Outcome) -> bool {
+    use Outcome::*;
+    !matches!(
+        outcome,
+        Fetched | CutLength | CutTime | NotModified | Redirected | RobotsDenied | Cancelled
+    )
+}
+
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, SPAN_US_MAX, SPAN_SIGNIFICANT_DIGITS)
+        .expect("the bounds are constants that the library accepts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_core(pages: u64, spans_us: &[u64]) -> Metrics {
+        let mut metrics = Metrics::new();
+        metrics.add(Count::Pages, pages);
+        for span_us in spans_us {
+            metrics.record(Span::Total, Duration::from_micros(*span_us));
+        }
+        metrics
+    }
+
+    #[test]
+    fn merging_adds_counts_outcomes_and_times() {
+        let mut one = of_core(3, &[100, 200]);
+        one.outcome(Outcome::Fetched);
+        let mut two = of_core(4, &[300]);
+        two.outcome(Outcome::Fetched);
+        two.outcome(Outcome::Reset);
+        one.merge(&two);
+        assert_eq!(one.count(Count::Pages), 7);
+        assert_eq!(one.outcome_count(Outcome::Fetched), 2);
+        assert_eq!(one.outcome_count(Outcome::Reset), 1);
+        assert_eq!(one.failure_count(), 1);
+        let total = one.percentiles(Span::Total);
+        assert_eq!((total.count, total.p50_us), (3, 200));
+        assert_eq!(one.percentiles(Span::Dns), Percentiles::default());
+    }
+
+    #[test]
+    fn percentiles_keep_two_digits() {
+        let spans_us: Vec<u64> = (1..=10_000).collect();
+        let total = of_core(0, &spans_us).percentiles(Span::Total);
+        for (got, exact) in [
+            (total.p50_us, 5_000),
+            (total.p90_us, 9_000),
+            (total.p99_us, 9_900),
+            (total.p999_us, 9_990),
+            (total.max_us, 10_000),
+        ] {
+            assert!(got.abs_diff(exact) <= exact / 100, "{got} is not near {exact}");
+        }
+        assert!(total.p999_us <= total.max_us);
+    }
+
+    #[test]
+    fn times_beyond_the_range_count_as_its_ends() {
+        let mut metrics = Metrics::new();
+        metrics.record(Span::Dns, Duration::ZERO);
+        metrics.record(Span::Dns, Duration::MAX);
+        let dns = metrics.percentiles(Span::Dns);
+        assert_eq!(dns.count, 2);
+        assert_eq!(dns.p50_us, 1);
+        assert!(dns.max_us.abs_diff(SPAN_US_MAX) <= SPAN_US_MAX / 100);
+    }
+
+    #[test]
+    fn gauges_add_up_but_memory_is_the_process_s() {
+        let gauges = |resident_bytes| Gauges { hosts: 5, resident_bytes, ..Gauges::default() };
+        let reports: Vec<Report> = [7, 9]
+            .into_iter()
+            .map(|resident_bytes| Report {
+                shard: ShardIndex(0),
+                metrics: of_core(1, &[]),
+                gauges: gauges(resident_bytes),
+            })
+            .collect();
+        let (metrics, gauges) = merged(&reports);
+        assert_eq!(metrics.count(Count::Pages), 2);
+        assert_eq!((gauges.hosts, gauges.resident_bytes), (10, 9));
+    }
+}
