@@ -1,0 +1,71 @@
+//! What bounds a frontier, what becomes of URLs at the bounds, and how many there were.
+//!
+//! Plain values: [`Caps`] go in with the frontier, [`Offered`] and [`Figures`] come out.
+
+use crate::limits::{
+    HOST_COUNT_MAX, HOST_PAGE_COUNT_MAX, QUEUED_URL_BYTES_MAX, QUEUED_URL_COUNT_MAX,
+};
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    Queued,
+    Known,
+    /// The sieve keeps it; [`Frontier::settle`] queues it if it is new.
+    Later,
+    Dropped(DropReason),
+}
+
+/// Why a URL was not queued, or no longer is. Always counted. A URL dropped when it was offered is
+/// not remembered as seen: found again when there is room, it is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The host has as many pages as it may have.
+    HostPagesFull,
+    /// The queues are full of URLs of this class or better.
+    QueueFull,
+    /// It was queued, and gave way to a URL of a better class. It stays known.
+    Evicted,
+    HostsFull,
+    /// The host has too many origins (ports).
+    OriginsFull,
+    /// Another host has the same key.
+    HostKeyTaken,
+    SeenFull,
+}
+
+impl DropReason {
+    pub const COUNT: usize = DropReason::SeenFull as usize + 1;
+}
+
+/// Bounds of one core's frontier; beyond `limits` is not allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    pub host_count_max: usize,
+    pub host_page_count_max: u32,
+    pub queued_count_max: u64,
+    /// Of records; allocated memory is at most four times as much, and about 1.3 times in practice.
+    pub queued_bytes_max: u64,
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        Caps {
+            host_count_max: HOST_COUNT_MAX,
+            host_page_count_max: HOST_PAGE_COUNT_MAX,
+            queued_count_max: QUEUED_URL_COUNT_MAX,
+            queued_bytes_max: QUEUED_URL_BYTES_MAX,
+        }
+    }
+}
+
+/// Totals since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub known_count: u64,
+    pub later_count: u64,
+    /// Queued for the first time: without retries.
+    pub queued_count: u64,
+    pub dropped_count: [u64; DropReason::COUNT],
+}

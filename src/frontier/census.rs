@@ -1,0 +1,88 @@
+//! Questions to a frontier: its hosts, and how much of everything there is.
+
+use super::host::{HostId, HostState};
+use super::{Figures, Frontier, Sieve};
+use crate::base::Time;
+use crate::url::HostKey;
+
+impl<S: Sieve, X: Default> Frontier<S, X> {
+    pub fn host_by_key(&self, key: HostKey) -> Option<HostId> {
+        self.hosts.by_key(key)
+    }
+
+    pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<S, X> {
+        (0..self.hosts.count() as u32).map(HostId)
+    }
+
+    pub fn host_name(&self, host: HostId) -> &str {
+        self.hosts[host].name()
+    }
+
+    pub fn host_data(&mut self, host: HostId) -> &mut X {
+        &mut self.hosts[host].data
+    }
+
+    pub fn host_state(&self, host: HostId) -> HostState {
+        self.hosts[host].state
+    }
+
+    pub fn host_eligible_at(&self, host: HostId) -> Time {
+        self.hosts[host].eligible_at
+    }
+
+    pub fn host_queued_count(&self, host: HostId) -> u32 {
+        self.hosts[host].queued_count
+    }
+
+    pub fn host_fetched_count(&self, host: HostId) -> u32 {
+        self.hosts[host].fetched_count
+    }
+
+    /// When to call [`Frontier::advance`] next: never later than the next host is due, perhaps
+    /// earlier. Ready hosts do not count.
+    pub fn next_due(&self) -> Option<Time> {
+        self.wheel.next_due()
+    }
+
+    /// URLs queued, without those in flight or deferred.
+    pub fn pending_url_count(&self) -> u64 {
+        self.queued_count_by_class.iter().sum()
+    }
+
+    pub fn pending_url_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    pub fn host_count(&self) -> usize {
+        self.hosts.count()
+    }
+
+    pub fn ready_count(&self) -> usize {
+        self.front.count()
+    }
+
+    pub fn waiting_count(&self) -> usize {
+        self.wheel.count()
+    }
+
+    pub fn busy_count(&self) -> usize {
+        self.busy_count
+    }
+
+    /// Nothing is queued, in flight or deferred.
+    pub fn is_drained(&self) -> bool {
+        self.pending_url_count() == 0 && self.busy_count == 0 && self.sieve.deferred_count() == 0
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    pub fn sieve(&self) -> &S {
+        &self.sieve
+    }
+
+    pub fn sieve_mut(&mut self) -> &mut S {
+        &mut self.sieve
+    }
+}

@@ -1,0 +1,328 @@
+//! Hosts: the back queues, one host's URLs and its place in time.
+//!
+//! Owns every host the core has met, in a slab by [`HostId`], found by [`HostKey`]. In: URLs. Out:
+//! the URLs of one host, best class first but with turns for all. Invariants: `queued_count` is the
+//! sum of the four queues; a queue that is empty holds no memory; two hosts never share a key.
+//!
+//! An idle host costs, beside the shard's data: the record, its links in the wheel and the front
+//! queues, its name, and its place in the index (see [`IDLE_BYTES`]).
+
+use super::front::{Front, Turns};
+use super::packed::{PackedQueue, Record};
+use super::paged::Paged;
+use super::wheel::Wheel;
+use crate::base::Time;
+use crate::flow::Class;
+use crate::limits::{HOST_IDLE_BYTES_MAX, HOST_ORIGIN_COUNT_MAX};
+use crate::url::{HostKey, Scheme, Url};
+use hashbrown::HashTable;
+
+/// A host of this core. Given out once, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HostId(pub u32);
+
+/// ```text
+/// Idle -> (URL) -> Waiting -> (time) -> Ready -> (popped) -> Busy -> (released) -> Waiting or Idle
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostState {
+    /// No URL queued.
+    Idle,
+    /// In the wheel until its `eligible_at`.
+    Waiting,
+    /// In the front queues.
+    Ready,
+    /// Popped and not yet released.
+    Busy,
+}
+
+/// Where requests of a host go: the name is the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    pub scheme: Scheme,
+    pub port: u16,
+}
+
+impl Origin {
+    pub fn of(url: &Url) -> Origin {
+        Origin { scheme: url.scheme(), port: url.port() }
+    }
+
+    /// `scheme://host[:port]`, as [`Url::origin`] writes it.
+    pub fn text(self, host_name: &str) -> String {
+        let scheme = self.scheme.as_str();
+        if self.port == self.scheme.default_port() {
+            [scheme, "://", host_name].concat()
+        } else {
+            format!("{scheme}://{host_name}:{}", self.port)
+        }
+    }
+}
+
+/// One queue per class, allocated while it holds something.
+pub type Queues = [Option<Box<PackedQueue>>; 4];
+
+pub struct Host<X> {
+    key: HostKey,
+    name: Box<str>,
+    queues: Queues,
+    /// Beyond the first; most hosts have none. Boxed twice to cost a host eight bytes, not 24.
+    #[allow(clippy::box_collection)]
+    further_origins: Option<Box<Vec<Origin>>>,
+    /// No request before this.
+    pub eligible_at: Time,
+    pub queued_count: u32,
+    /// URLs handed out and not put back for a retry.
+    pub fetched_count: u32,
+    first_origin: Origin,
+    pub state: HostState,
+    /// Bit per class: the host stands in that class's list of hosts to evict from.
+    pub eviction_listed: u8,
+    turns: Turns,
+    pub data: X,
+}
+
+/// A host name with its allocation's rounding; the median of names on the web is under 20 bytes.
+const NAME_BYTES: usize = 48;
+/// Four bytes an entry and one of control, in a table that may be just under half full.
+const INDEX_BYTES: usize = 12;
+/// What an idle host costs, without the shard's data.
+pub const IDLE_BYTES: usize = size_of::<Host<()>>()
+    + Wheel::BYTES_PER_HOST
+    + Front::BYTES_PER_HOST
+    + NAME_BYTES
+    + INDEX_BYTES;
+
+const _: () = {
+    assert!(size_of::<Host<()>>() <= 96);
+    assert!(IDLE_BYTES <= HOST_IDLE_BYTES_MAX);
+};
+
+impl<X> Host<X> {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn origin(&self, index: u8) -> Origin {
+        match (index, &self.further_origins) {
+            (0, _) | (_, None) => self.first_origin,
+            (_, Some(further)) => further[index as usize - 1],
+        }
+    }
+
+    /// The index of an origin, added if it is new; `None` when the host has too many.
+    pub fn intern_origin(&mut self, origin: Origin) -> Option<u8> {
+        if origin == self.first_origin {
+            return Some(0);
+        }
+        let further = self.further_origins.get_or_insert_default();
+        if let Some(index) = further.iter().position(|known| *known == origin) {
+            return Some(index as u8 + 1);
+        }
+        if further.len() + 1 >= HOST_ORIGIN_COUNT_MAX {
+            return None;
+        }
+        further.push(origin);
+        Some(further.len() as u8)
+    }
+
+    pub fn push_back(&mut self, class: Class, record: &Record<&str>) {
+        self.queues[class.index()].get_or_insert_default().push_back(record);
+        self.queued_count += 1;
+    }
+
+    pub fn push_front(&mut self, class: Class, record: &Record<&str>) {
+        self.queues[class.index()].get_or_insert_default().push_front(record);
+        self.queued_count += 1;
+    }
+
+    /// The next URL's record, by turns among the classes.
+    pub fn pop(&mut self) -> Option<(Class, Record)> {
+        let queues = &mut self.queues;
+        let class = self.turns.take(|class| queues[class.index()].is_some())?;
+        let queue = &mut queues[class.index()];
+        let record = queue.as_mut()?.pop_front()?;
+        free_if_empty(queue);
+        self.queued_count -= 1;
+        Some((class, record))
+    }
+
+    /// Origin of the URL that `pop` would choose.
+    pub fn peek_origin(&self) -> Option<Origin> {
+        let class = self.turns.peek(|class| self.queues[class.index()].is_some())?;
+        let index = self.queues[class.index()].as_ref()?.front_origin()?;
+        Some(self.origin(index))
+    }
+
+    /// Drops the newest URL of a class and says how many bytes it took.
+    pub fn drop_newest(&mut self, class: Class) -> Option<usize> {
+        let queue = &mut self.queues[class.index()];
+        let size_bytes = queue.as_mut()?.drop_back()?;
+        free_if_empty(queue);
+        self.queued_count -= 1;
+        Some(size_bytes)
+    }
+
+    pub fn take_queues(&mut self) -> Queues {
+        self.queued_count = 0;
+        std::mem::take(&mut self.queues)
+    }
+
+    pub fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    pub fn best_class(&self) -> Option<Class> {
+        Class::ALL.into_iter().find(|class| self.queues[class.index()].is_some())
+    }
+}
+
+fn free_if_empty(queue: &mut Option<Box<PackedQueue>>) {
+    if queue.as_ref().is_some_and(|queue| queue.count() == 0) {
+        *queue = None;
+    }
+}
+
+pub struct HostTable<X> {
+    hosts: Paged<Host<X>>,
+    index: HashTable<u32>,
+}
+
+/// Another host of this core has the same key. Keys are 64 bits: by chance once in ten thousand
+/// crawls of a hundred million hosts, but the hash has no secret. Were the two taken for one, URLs
+/// of one would be asked of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyTaken;
+
+impl<X: Default> HostTable<X> {
+    pub fn new() -> HostTable<X> {
+        HostTable { hosts: Paged::new(), index: HashTable::new() }
+    }
+
+    pub fn by_key(&self, key: HostKey) -> Option<HostId> {
+        let found = self.index.find(index_hash(key), |id| self.hosts[*id].key == key);
+        found.map(|id| HostId(*id))
+    }
+
+    /// The host of `url`, if it was met before.
+    pub fn by_url(&self, url: &Url) -> Result<Option<HostId>, KeyTaken> {
+        match self.by_key(url.host_key()) {
+            Some(host) if self[host].name() != url.host() => Err(KeyTaken),
+            found => Ok(found),
+        }
+    }
+
+    /// Adds the host of `url`, which [`HostTable::by_url`] did not find.
+    pub fn add(&mut self, url: &Url) -> HostId {
+        let key = url.host_key();
+        let id = self.hosts.len() as u32;
+        self.hosts.push(Host {
+            key,
+            name: url.host().into(),
+            queues: Queues::default(),
+            further_origins: None,
+            eligible_at: Time::ZERO,
+            queued_count: 0,
+            fetched_count: 0,
+            first_origin: Origin::of(url),
+            state: HostState::Idle,
+            eviction_listed: 0,
+            turns: Turns::default(),
+            data: X::default(),
+        });
+        let hosts = &self.hosts;
+        self.index.insert_unique(index_hash(key), id, |id| index_hash(hosts[*id].key));
+        HostId(id)
+    }
+
+    pub fn count(&self) -> usize {
+        self.hosts.len()
+    }
+}
+
+impl<X> std::ops::Index<HostId> for HostTable<X> {
+    type Output = Host<X>;
+
+    fn index(&self, host: HostId) -> &Host<X> {
+        &self.hosts[host.0]
+    }
+}
+
+impl<X> std::ops::IndexMut<HostId> for HostTable<X> {
+    fn index_mut(&mut self, host: HostId) -> &mut Host<X> {
+        &mut self.hosts[host.0]
+    }
+}
+
+/// A key is a hash already, but its top bits chose the core and are nearly the same for all hosts
+/// of one, and the table takes its tags from the top seven: turn them away from there.
+fn index_hash(key: HostKey) -> u64 {
+    key.0.rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Via;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect("a test's URL")
+    }
+
+    fn record(path: &str) -> Record<&str> {
+        let trail = Box::default();
+        Record { origin: 0, depth: 0, tries: 0, via: Via::Link, trail, path_and_query: path }
+    }
+
+    #[test]
+    fn a_host_is_found_by_key_and_by_name() {
+        let mut table = HostTable::<()>::new();
+        let ids: Vec<_> =
+            (0..5_000).map(|n| table.add(&url(&format!("http://host{n}.test/")))).collect();
+        for (n, id) in ids.iter().enumerate() {
+            let url = url(&format!("https://host{n}.test:8443/x"));
+            assert_eq!(table.by_url(&url), Ok(Some(*id)));
+            assert_eq!(table.by_key(url.host_key()), Some(*id));
+            assert_eq!(table[*id].name(), url.host());
+        }
+        assert_eq!(table.by_url(&url("http://other.test/")), Ok(None));
+    }
+
+    #[test]
+    fn another_host_with_the_same_key_is_refused() {
+        let mut table = HostTable::<()>::new();
+        let id = table.add(&url("http://one.test/"));
+        table[id].name = "two.test".into();
+        assert_eq!(table.by_url(&url("http://one.test/")), Err(KeyTaken));
+    }
+
+    #[test]
+    fn origins_are_few_and_write_themselves_as_the_url_does() {
+        let mut table = HostTable::<()>::new();
+        let id = table.add(&url("http://h.test/"));
+        for port in 0..HOST_ORIGIN_COUNT_MAX as u16 - 1 {
+            let url = url(&format!("https://h.test:{}/", 443 + port));
+            let index = table[id].intern_origin(Origin::of(&url)).expect("room");
+            assert_eq!(table[id].intern_origin(Origin::of(&url)), Some(index));
+            assert_eq!(table[id].origin(index).text("h.test"), url.origin());
+        }
+        let beyond = Origin { scheme: Scheme::Https, port: 1 };
+        assert_eq!(table[id].intern_origin(beyond), None);
+        assert_eq!(table[id].origin(0), Origin { scheme: Scheme::Http, port: 80 });
+    }
+
+    #[test]
+    fn within_a_host_every_class_has_its_turns() {
+        let mut table = HostTable::<()>::new();
+        let id = table.add(&url("http://h.test/"));
+        let host = &mut table[id];
+        for class in Class::ALL {
+            (0..15).for_each(|_| host.push_back(class, &record("/")));
+        }
+        let mut shares = [0; 4];
+        (0..15).for_each(|_| shares[host.pop().map_or(0, |(class, _)| class.index())] += 1);
+        assert_eq!(shares, [8, 4, 2, 1]);
+        while host.pop().is_some() {}
+        assert!(host.queues.iter().all(Option::is_none), "empty queues hold no memory");
+    }
+}

@@ -1,0 +1,376 @@
+//! The frontier of one core: which URL is asked next, and when.
+//!
+//! Owns URL-seen (the [`Sieve`]), the URLs still to ask, and every host's next-eligible time. In:
+//! candidates from seeds, links, redirects and sitemaps; what became of a host's turn. Out: hosts
+//! whose time has come, and their URLs. A plain data structure: no I/O, no clock (time is an
+//! argument), touched by its own core alone.
+//!
+//! A URL's way through it:
+//!
+//! 1. [`Frontier::offer`]: the sieve says whether it is new; the caps say whether there is room.
+//! 2. It joins its host's queue of its class. A host that was idle joins the wheel, to wait for
+//!    its next-eligible time.
+//! 3. [`Frontier::advance`]: hosts whose time has come join the front queues.
+//! 4. [`Frontier::pop_ready`] takes a host, [`Frontier::next_url`] its next URL. The host is busy:
+//!    it cannot be popped again.
+//! 5. [`Frontier::requeue`] puts a URL back for a retry; [`Frontier::release`] ends the turn and
+//!    says when the next may begin.
+//!
+//! Invariants: a URL is queued once, ever, but for retries; a host's turn never begins before the
+//! time its last release named, whether URLs were queued at that time or came later; Waiting and
+//! Ready hosts have URLs, Idle ones have none.
+
+pub mod bloom;
+mod bounds;
+mod census;
+mod eviction;
+mod front;
+mod host;
+mod links;
+#[cfg(test)]
+mod model_tests;
+mod packed;
+mod paged;
+pub mod sieve;
+#[cfg(test)]
+mod tests;
+mod wheel;
+
+pub use bounds::{Caps, DropReason, Figures, Offered};
+pub use host::{HostId, HostState, IDLE_BYTES, Origin};
+pub use packed::OVERHEAD_BYTES;
+pub use sieve::{MemorySieve, Seen, Sieve, SieveFigures};
+
+use crate::base::Time;
+use crate::flow::{Candidate, Class, Trail, Via};
+use crate::limits::HOST_COUNT_MAX;
+use crate::url::{Fingerprint, Url};
+use eviction::EvictionLists;
+use front::Front;
+use host::{Host, HostTable};
+use packed::Record;
+use wheel::Wheel;
+
+/// A URL on its way out of the frontier, or back into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    pub url: Url,
+    pub depth: u16,
+    pub class: Class,
+    pub via: Via,
+    /// Requests made for it so far; the caller counts.
+    pub tries: u8,
+    pub trail: Trail,
+}
+
+/// `X` is what the shard keeps with each host (pace, failures, robots), to spare a second lookup.
+pub struct Frontier<S = MemorySieve, X = ()> {
+    sieve: S,
+    hosts: HostTable<X>,
+    wheel: Wheel,
+    front: Front,
+    eviction: EvictionLists,
+    caps: Caps,
+    /// The latest time heard of.
+    now: Time,
+    queued_count_by_class: [u64; 4],
+    queued_bytes: u64,
+    busy_count: usize,
+    figures: Figures,
+}
+
+impl<X: Default> Frontier<MemorySieve, X> {
+    pub fn new(caps: Caps) -> Frontier<MemorySieve, X> {
+        Frontier::with_sieve(MemorySieve::default(), caps)
+    }
+}
+
+impl<S: Sieve, X: Default> Frontier<S, X> {
+    pub fn with_sieve(sieve: S, caps: Caps) -> Frontier<S, X> {
+        assert!(caps.host_count_max <= HOST_COUNT_MAX, "limits bound every cap");
+        Frontier {
+            sieve,
+            hosts: HostTable::new(),
+            wheel: Wheel::new(),
+            front: Front::new(),
+            eviction: EvictionLists::default(),
+            caps,
+            now: Time::ZERO,
+            queued_count_by_class: [0; 4],
+            queued_bytes: 0,
+            busy_count: 0,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Takes a normalised candidate if it is new and there is room.
+    pub fn offer(&mut self, candidate: Candidate, now: Time) -> Offered {
+        self.now = self.now.max(now);
+        let fingerprint = candidate.url.fingerprint();
+        match self.sieve.probe(fingerprint) {
+            Seen::Known => {
+                self.figures.known_count += 1;
+                Offered::Known
+            }
+            Seen::Later => {
+                self.figures.later_count += 1;
+                self.sieve.defer(candidate);
+                Offered::Later
+            }
+            Seen::New if self.sieve.is_full() => self.dropped(DropReason::SeenFull),
+            Seen::New => {
+                let offered = self.take_in(candidate.into());
+                if offered == Offered::Queued {
+                    self.sieve.admit(fingerprint);
+                }
+                offered
+            }
+        }
+    }
+
+    /// Queues the deferred candidates that the sieve has proved new; says how many. Those that the
+    /// caps refuse stay known: a merge cannot be taken back.
+    pub fn settle(&mut self, now: Time) -> usize {
+        self.now = self.now.max(now);
+        let mut queued_count = 0;
+        while let Some(candidate) = self.sieve.settle() {
+            let offered = self.take_in(candidate.into());
+            queued_count += usize::from(offered == Offered::Queued);
+        }
+        queued_count
+    }
+
+    /// After a restart: queues a URL that was queued or in flight, at the back, tries kept. The
+    /// sieve is told, not asked: it may have come back before the queues did.
+    pub fn restore(&mut self, queued: Queued, now: Time) -> Offered {
+        self.now = self.now.max(now);
+        let fingerprint = queued.url.fingerprint();
+        let offered = self.take_in(queued);
+        if offered == Offered::Queued {
+            self.sieve.admit(fingerprint);
+        }
+        offered
+    }
+
+    /// After a restart: a URL that was completed, never to be queued again.
+    pub fn remember(&mut self, fingerprint: Fingerprint) {
+        self.sieve.admit(fingerprint);
+    }
+
+    /// Puts a URL of `host` back at the front of its class, for a retry. Past the sieve and the
+    /// caps: it was in already. The host, all of it, waits until `not_before` at least.
+    pub fn requeue(&mut self, host: HostId, queued: Queued, not_before: Time) {
+        assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
+        let record_host = &mut self.hosts[host];
+        // A URL that came from this host has an origin that is known.
+        let Some(origin) = record_host.intern_origin(Origin::of(&queued.url)) else {
+            self.dropped(DropReason::OriginsFull);
+            return;
+        };
+        record_host.fetched_count = record_host.fetched_count.saturating_sub(1);
+        let record = queued.record(origin);
+        record_host.push_front(queued.class, &record);
+        self.pushed(host, queued.class, record.size_bytes());
+        self.postpone(host, not_before);
+    }
+
+    /// Moves hosts whose time has come to the front queues.
+    pub fn advance(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        while let Some(host) = self.wheel.pop_due(self.now) {
+            self.schedule(host);
+        }
+    }
+
+    /// The next host to ask, now busy until it is released.
+    pub fn pop_ready(&mut self) -> Option<HostId> {
+        let host = self.front.pop()?;
+        self.hosts[host].state = HostState::Busy;
+        self.busy_count += 1;
+        Some(host)
+    }
+
+    /// The next URL of a busy host.
+    pub fn next_url(&mut self, host: HostId) -> Option<Queued> {
+        assert_eq!(self.hosts[host].state, HostState::Busy, "pop_ready first");
+        let (class, record) = self.hosts[host].pop()?;
+        self.removed(class, record.size_bytes());
+        self.hosts[host].fetched_count += 1;
+        Some(read_back(&self.hosts[host], class, record))
+    }
+
+    /// Origin of the URL that [`Frontier::next_url`] would return, unless more are offered first.
+    pub fn peek_origin(&self, host: HostId) -> Option<Origin> {
+        self.hosts[host].peek_origin()
+    }
+
+    /// Ends a busy host's turn. The next begins at `eligible_at`, or later if a requeue said so.
+    pub fn release(&mut self, host: HostId, eligible_at: Time) {
+        let released = &mut self.hosts[host];
+        assert_eq!(released.state, HostState::Busy, "only a busy host is released");
+        released.state = HostState::Idle;
+        released.eligible_at = released.eligible_at.max(eligible_at);
+        self.busy_count -= 1;
+        self.schedule(host);
+    }
+
+    /// No turn of `host` begins before `not_before`. Never shortens a wait.
+    pub fn postpone(&mut self, host: HostId, not_before: Time) {
+        if not_before <= self.hosts[host].eligible_at {
+            return;
+        }
+        self.hosts[host].eligible_at = not_before;
+        if self.hosts[host].state != HostState::Busy {
+            self.unschedule(host);
+            self.schedule(host);
+        }
+    }
+
+    /// Takes all URLs of a host out, for the dead-letter list. A busy host stays busy.
+    pub fn drain_host(&mut self, host: HostId) -> impl Iterator<Item = Queued> {
+        let queues = self.hosts[host].take_queues();
+        for (class, queue) in Class::ALL.iter().zip(&queues) {
+            if let Some(queue) = queue {
+                self.queued_count_by_class[class.index()] -= u64::from(queue.count());
+                self.queued_bytes -= queue.size_bytes() as u64;
+            }
+        }
+        if self.hosts[host].state != HostState::Busy {
+            self.unschedule(host);
+        }
+        let from = &self.hosts[host];
+        Class::ALL.into_iter().zip(queues).flat_map(move |(class, queue)| {
+            let mut queue = queue.unwrap_or_default();
+            std::iter::from_fn(move || queue.pop_front())
+                .map(move |record| read_back(from, class, record))
+        })
+    }
+
+    /// The URLs queued for a host, for a checkpoint or an operator. In order within a class.
+    pub fn queued_in(&self, host: HostId) -> impl Iterator<Item = Queued> {
+        let from = &self.hosts[host];
+        let queues = Class::ALL.into_iter().zip(from.queues());
+        queues.filter_map(|(class, queue)| Some((class, queue.as_ref()?))).flat_map(
+            move |(class, queue)| queue.iter().map(move |record| read_back(from, class, record)),
+        )
+    }
+
+    /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
+    pub fn host_for(&mut self, url: &Url) -> Result<HostId, DropReason> {
+        match self.hosts.by_url(url) {
+            Err(host::KeyTaken) => Err(DropReason::HostKeyTaken),
+            Ok(Some(host)) => Ok(host),
+            Ok(None) if self.hosts.count() >= self.caps.host_count_max => {
+                Err(DropReason::HostsFull)
+            }
+            Ok(None) => Ok(self.hosts.add(url)),
+        }
+    }
+
+    /// Queues a URL that is new, at the back, if the caps allow.
+    fn take_in(&mut self, queued: Queued) -> Offered {
+        match self.try_take_in(queued) {
+            Ok(()) => {
+                self.figures.queued_count += 1;
+                Offered::Queued
+            }
+            Err(reason) => self.dropped(reason),
+        }
+    }
+
+    fn try_take_in(&mut self, queued: Queued) -> Result<(), DropReason> {
+        let host = self.host_for(&queued.url)?;
+        let page_count_max = self.caps.host_page_count_max;
+        let taking = &mut self.hosts[host];
+        if taking.queued_count.saturating_add(taking.fetched_count) >= page_count_max {
+            return Err(DropReason::HostPagesFull);
+        }
+        let origin = taking.intern_origin(Origin::of(&queued.url));
+        let record = queued.record(origin.ok_or(DropReason::OriginsFull)?);
+        let size_bytes = record.size_bytes();
+        self.make_room(queued.class, size_bytes)?;
+        self.hosts[host].push_back(queued.class, &record);
+        self.pushed(host, queued.class, size_bytes);
+        Ok(())
+    }
+
+    /// Books a URL that was pushed, and sees to it that its host's turn comes.
+    fn pushed(&mut self, host: HostId, class: Class, size_bytes: usize) {
+        self.queued_count_by_class[class.index()] += 1;
+        self.queued_bytes += size_bytes as u64;
+        self.eviction.list(&mut self.hosts[host].eviction_listed, host, class);
+        match self.hosts[host].state {
+            HostState::Idle => self.schedule(host),
+            // Asked of the host first: its record is at hand, its link in the front queues is not.
+            HostState::Ready if self.hosts[host].best_class() == Some(class) => {
+                self.front.promote(host, class);
+            }
+            HostState::Ready | HostState::Waiting | HostState::Busy => {}
+        }
+    }
+
+    fn removed(&mut self, class: Class, size_bytes: usize) {
+        self.queued_count_by_class[class.index()] -= 1;
+        self.queued_bytes -= size_bytes as u64;
+    }
+
+    /// Puts a host that is in no list where it belongs now.
+    fn schedule(&mut self, host: HostId) {
+        let (class, eligible_at) = (self.hosts[host].best_class(), self.hosts[host].eligible_at);
+        self.hosts[host].state = match class {
+            None => HostState::Idle,
+            // Exact, past the wheel's ticks: without a delay a host is ready again at once.
+            Some(class) if eligible_at <= self.now => {
+                self.front.push(host, class);
+                HostState::Ready
+            }
+            Some(_) => {
+                self.wheel.insert(host, eligible_at);
+                HostState::Waiting
+            }
+        };
+    }
+
+    fn unschedule(&mut self, host: HostId) {
+        match self.hosts[host].state {
+            HostState::Waiting => {
+                assert!(self.wheel.cancel(host), "Waiting hosts are in the wheel")
+            }
+            HostState::Ready => assert!(self.front.remove(host), "Ready hosts are in the front"),
+            HostState::Idle | HostState::Busy => {}
+        }
+        self.hosts[host].state = HostState::Idle;
+    }
+
+    fn dropped(&mut self, reason: DropReason) -> Offered {
+        self.figures.dropped_count[reason as usize] += 1;
+        Offered::Dropped(reason)
+    }
+}
+
+impl Queued {
+    fn record(&self, origin: u8) -> Record<&str> {
+        Record {
+            origin,
+            depth: self.depth,
+            tries: self.tries,
+            via: self.via,
+            trail: self.trail.clone(),
+            path_and_query: self.url.path_and_query(),
+        }
+    }
+}
+
+impl From<Candidate> for Queued {
+    fn from(candidate: Candidate) -> Queued {
+        let Candidate { url, depth, class, via, trail } = candidate;
+        Queued { url, depth, class, via, tries: 0, trail }
+    }
+}
+
+/// Joins a record with what its host knows.
+fn read_back<X>(host: &Host<X>, class: Class, record: Record) -> Queued {
+    let origin = host.origin(record.origin).text(host.name());
+    let Record { depth, tries, via, trail, path_and_query, .. } = record;
+    Queued { url: Url::rebuild(&origin, &path_and_query), depth, class, via, tries, trail }
+}

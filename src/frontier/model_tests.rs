@@ -1,0 +1,285 @@
+//! The frontier against naive models, in random steps: no URL lost or doubled, no host asked before
+//! its time, and at the cap the class that must give way gives way.
+
+// prop_oneof expands to an Arc.
+#![allow(clippy::disallowed_types)]
+
+use super::tests::{candidate, offer};
+use super::*;
+use crate::url::HostKey;
+use proptest::prelude::*;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+/// What a frontier is, without any care for cost.
+#[derive(Default)]
+struct Naive {
+    seen: HashSet<String>,
+    hosts: HashMap<String, NaiveHost>,
+    in_flight: Vec<(String, Queued)>,
+    now: Time,
+}
+
+#[derive(Default)]
+struct NaiveHost {
+    queues: [VecDeque<Queued>; 4],
+    eligible_at: Time,
+    is_busy: bool,
+}
+
+impl NaiveHost {
+    fn queued_count(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Offer { host: u8, path: u16, class: u8 },
+    Advance { span_us: u64 },
+    Pop,
+    Next { pick: usize },
+    Requeue { pick: usize, wait_us: u64 },
+    Release { pick: usize, wait_us: u64 },
+    Postpone { host: u8, wait_us: u64 },
+    Drain { host: u8 },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let wait_us = || prop_oneof![Just(0), 0..3_000u64, 0..10_000_000u64];
+    prop_oneof![
+        8 => (0..6u8, 0..300u16, 0..4u8)
+            .prop_map(|(host, path, class)| Step::Offer { host, path, class }),
+        3 => wait_us().prop_map(|span_us| Step::Advance { span_us }),
+        4 => Just(Step::Pop),
+        4 => any::<usize>().prop_map(|pick| Step::Next { pick }),
+        1 => (any::<usize>(), wait_us())
+            .prop_map(|(pick, wait_us)| Step::Requeue { pick, wait_us }),
+        4 => (any::<usize>(), wait_us())
+            .prop_map(|(pick, wait_us)| Step::Release { pick, wait_us }),
+        1 => (0..6u8, wait_us()).prop_map(|(host, wait_us)| Step::Postpone { host, wait_us }),
+        1 => (0..6u8).prop_map(|host| Step::Drain { host }),
+    ]
+}
+
+struct Pair {
+    frontier: Frontier,
+    naive: Naive,
+    handed_out: HashSet<String>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let frontier = Frontier::new(Caps::default());
+        Pair { frontier, naive: Naive::default(), handed_out: HashSet::new() }
+    }
+
+    fn id(&self, name: &str) -> HostId {
+        self.frontier.host_by_key(HostKey::of(name)).expect("the naive one knows it")
+    }
+
+    /// One of the busy hosts, the same in both.
+    fn busy(&self, pick: usize) -> Option<String> {
+        let mut busy: Vec<_> = self
+            .naive
+            .hosts
+            .iter()
+            .filter(|(_, host)| host.is_busy)
+            .map(|(name, _)| name)
+            .collect();
+        busy.sort_unstable();
+        if busy.is_empty() { None } else { Some(busy[pick % busy.len()].clone()) }
+    }
+
+    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Offer { host, path, class } => self.offer(host, path, class)?,
+            Step::Advance { span_us } => {
+                self.naive.now += Duration::from_micros(span_us);
+                self.frontier.advance(self.naive.now);
+                prop_assert!(self.frontier.next_due().is_none_or(|due| due > self.naive.now));
+            }
+            Step::Pop => self.pop()?,
+            Step::Next { pick } => {
+                if let Some(name) = self.busy(pick) {
+                    self.next(&name)?;
+                }
+            }
+            Step::Requeue { pick, wait_us } => self.requeue(pick, wait_us),
+            Step::Release { pick, wait_us } => {
+                if let Some(name) = self.busy(pick) {
+                    self.release(&name, wait_us);
+                }
+            }
+            Step::Postpone { host, wait_us } => {
+                let name = format!("h{host}.test");
+                let not_before = self.naive.now + Duration::from_micros(wait_us);
+                if let Some(host) = self.naive.hosts.get_mut(&name) {
+                    host.eligible_at = host.eligible_at.max(not_before);
+                    let id = self.id(&name);
+                    self.frontier.postpone(id, not_before);
+                }
+            }
+            Step::Drain { host } => self.drain(&format!("h{host}.test"))?,
+        }
+        self.check()
+    }
+
+    fn offer(&mut self, host: u8, path: u16, class: u8) -> Result<(), TestCaseError> {
+        let class = Class::ALL[class as usize];
+        let port = if path.is_multiple_of(3) { ":8080" } else { "" };
+        let text = format!("http://h{host}.test{port}/{path}?{}", "q".repeat(path as usize % 50));
+        let trail: Trail = (0..u64::from(path % 5)).collect();
+        let found = Candidate { depth: path, trail, ..candidate(&text, class) };
+        let is_new = self.naive.seen.insert(text);
+        let offered = self.frontier.offer(found.clone(), self.naive.now);
+        prop_assert_eq!(offered, if is_new { Offered::Queued } else { Offered::Known });
+        if is_new {
+            let host = self.naive.hosts.entry(format!("h{host}.test")).or_default();
+            host.queues[class.index()].push_back(found.into());
+        }
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<(), TestCaseError> {
+        if let Some(id) = self.frontier.pop_ready() {
+            let name = self.frontier.host_name(id).to_string();
+            let host = self.naive.hosts.get_mut(&name).expect("a host that was offered");
+            prop_assert!(!host.is_busy && host.queued_count() > 0);
+            prop_assert!(host.eligible_at <= self.naive.now, "asked too early");
+            host.is_busy = true;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, name: &str) -> Result<(), TestCaseError> {
+        let id = self.id(name);
+        let queued = self.frontier.next_url(id);
+        let host = self.naive.hosts.get_mut(name).expect("busy");
+        let Some(queued) = queued else {
+            prop_assert_eq!(host.queued_count(), 0);
+            return Ok(());
+        };
+        prop_assert_eq!(Some(&queued), host.queues[queued.class.index()].front());
+        host.queues[queued.class.index()].pop_front();
+        let is_first = self.handed_out.insert(queued.url.to_string());
+        prop_assert!(is_first || queued.tries > 0, "handed out twice");
+        self.naive.in_flight.push((name.to_string(), queued));
+        Ok(())
+    }
+
+    fn requeue(&mut self, pick: usize, wait_us: u64) {
+        if self.naive.in_flight.is_empty() {
+            return;
+        }
+        let pick = pick % self.naive.in_flight.len();
+        let (name, mut queued) = self.naive.in_flight.swap_remove(pick);
+        queued.tries += 1;
+        let not_before = self.naive.now + Duration::from_micros(wait_us);
+        let id = self.id(&name);
+        let host = self.naive.hosts.get_mut(&name).expect("it was busy");
+        host.queues[queued.class.index()].push_front(queued.clone());
+        host.eligible_at = host.eligible_at.max(not_before);
+        self.frontier.requeue(id, queued, not_before);
+    }
+
+    fn release(&mut self, name: &str, wait_us: u64) {
+        let eligible_at = self.naive.now + Duration::from_micros(wait_us);
+        let host = self.naive.hosts.get_mut(name).expect("busy");
+        host.is_busy = false;
+        host.eligible_at = host.eligible_at.max(eligible_at);
+        let id = self.id(name);
+        self.frontier.release(id, eligible_at);
+    }
+
+    fn drain(&mut self, name: &str) -> Result<(), TestCaseError> {
+        if let Some(host) = self.naive.hosts.get_mut(name) {
+            let expected: Vec<_> = host.queues.iter_mut().flat_map(|q| q.drain(..)).collect();
+            self.handed_out.extend(expected.iter().map(|queued| queued.url.to_string()));
+            let id = self.id(name);
+            prop_assert_eq!(self.frontier.drain_host(id).collect::<Vec<_>>(), expected);
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let hosts = || self.naive.hosts.values();
+        let queued_count: usize = hosts().map(NaiveHost::queued_count).sum();
+        prop_assert_eq!(self.frontier.pending_url_count(), queued_count as u64);
+        let busy_count = hosts().filter(|host| host.is_busy).count();
+        prop_assert_eq!(self.frontier.busy_count(), busy_count);
+        let with_urls = hosts().filter(|host| !host.is_busy && host.queued_count() > 0).count();
+        prop_assert_eq!(self.frontier.ready_count() + self.frontier.waiting_count(), with_urls);
+        Ok(())
+    }
+
+    /// Ends all turns, then takes turns until nothing is left: no URL may be missing.
+    fn run_out(mut self) -> Result<(), TestCaseError> {
+        while let Some(name) = self.busy(0) {
+            self.release(&name, 0);
+        }
+        while !self.frontier.is_drained() {
+            let Some(due) = self.frontier.next_due().or(Some(self.naive.now)) else { break };
+            self.naive.now = self.naive.now.max(due);
+            self.frontier.advance(self.naive.now);
+            self.pop()?;
+            if let Some(name) = self.busy(0) {
+                self.next(&name)?;
+                self.release(&name, 700);
+            }
+            self.check()?;
+        }
+        prop_assert_eq!(&self.handed_out, &self.naive.seen);
+        prop_assert_eq!(self.frontier.pending_url_bytes(), 0);
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn behaves_as_a_naive_frontier(steps in prop::collection::vec(step(), 1..400)) {
+        let mut pair = Pair::new();
+        for step in steps {
+            pair.apply(step)?;
+        }
+        pair.run_out()?;
+    }
+
+    /// Against a count per class: which offers are refused, and which class gives way.
+    #[test]
+    fn full_queues_give_up_the_lowest_class_and_count_it(
+        steps in prop::collection::vec((0..4usize, 0..9u8, any::<bool>()), 1..300),
+    ) {
+        const QUEUED_COUNT_MAX: u64 = 20;
+        let caps = Caps { queued_count_max: QUEUED_COUNT_MAX, ..Caps::default() };
+        let mut frontier = Frontier::<_, ()>::new(caps);
+        let (mut counts, mut evicted, mut taken) = ([0u64; 4], 0, 0);
+        for (page, (class, host, pops)) in steps.into_iter().enumerate() {
+            let text = format!("http://h{host}.test/{page}");
+            let lowest = (0..4).rfind(|lowest| counts[*lowest] > 0 && *lowest > class);
+            let is_full = counts.iter().sum::<u64>() >= QUEUED_COUNT_MAX;
+            let mut expected = Offered::Queued;
+            match lowest {
+                Some(lowest) if is_full => {
+                    counts[lowest] -= 1;
+                    evicted += 1;
+                }
+                None if is_full => expected = Offered::Dropped(DropReason::QueueFull),
+                _ => {}
+            }
+            counts[class] += u64::from(expected == Offered::Queued);
+            prop_assert_eq!(offer(&mut frontier, &text, Class::ALL[class]), expected);
+            if pops && page % 4 == 0 && let Some(host) = frontier.pop_ready() {
+                let queued = frontier.next_url(host);
+                prop_assert!(queued.is_some(), "a ready host has a URL");
+                counts[queued.map_or(0, |queued| queued.class.index())] -= 1;
+                taken += 1;
+                frontier.release(host, Time::ZERO);
+            }
+            prop_assert_eq!(frontier.queued_count_by_class, counts);
+        }
+        let figures = frontier.figures();
+        prop_assert_eq!(figures.dropped_count[DropReason::Evicted as usize], evicted);
+        prop_assert_eq!(figures.queued_count, evicted + taken + frontier.pending_url_count());
+    }
+}

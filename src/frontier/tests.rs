@@ -1,0 +1,278 @@
+//! The frontier as a whole: its promises one by one. `model_tests` has the random ones.
+
+use super::*;
+use crate::url::HostKey;
+use std::collections::HashSet;
+
+pub fn candidate(text: &str, class: Class) -> Candidate {
+    let url = Url::parse(text).expect("a test's URL");
+    Candidate { url, depth: 1, class, via: Via::Link, trail: Box::default() }
+}
+
+pub fn offer(frontier: &mut Frontier, text: &str, class: Class) -> Offered {
+    frontier.offer(candidate(text, class), Time::ZERO)
+}
+
+fn next(frontier: &mut Frontier) -> Option<(HostId, String)> {
+    let host = frontier.pop_ready()?;
+    let queued = frontier.next_url(host)?;
+    Some((host, queued.url.to_string()))
+}
+
+#[test]
+fn a_url_is_queued_once_and_comes_back_as_it_was_written() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let texts = ["http://h.test/a?b=c", "https://h.test:8443/%7Ex", "http://[2001:db8::1]:81/"];
+    for (index, text) in texts.into_iter().enumerate() {
+        let trail: Trail = (0..index as u64).collect();
+        let found =
+            Candidate { depth: 9, via: Via::Redirect, trail, ..candidate(text, Class::High) };
+        assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Queued);
+        assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Known);
+        let host = frontier.pop_ready().expect("ready at once");
+        assert_eq!(frontier.peek_origin(host), Some(Origin::of(&found.url)));
+        assert_eq!(frontier.next_url(host), Some(found.into()));
+        assert_eq!(frontier.next_url(host), None);
+        frontier.release(host, Time::ZERO);
+    }
+    assert!(frontier.is_drained());
+}
+
+#[test]
+fn an_idle_host_remembers_when_it_may_be_asked() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    offer(&mut frontier, "http://h.test/1", Class::Normal);
+    let (host, _) = next(&mut frontier).expect("ready");
+    frontier.release(host, Time::from_ms(1_000));
+    assert_eq!(frontier.host_state(host), HostState::Idle);
+    frontier.offer(candidate("http://h.test/2", Class::Urgent), Time::from_ms(10));
+    assert_eq!((frontier.host_state(host), frontier.pop_ready()), (HostState::Waiting, None));
+    frontier.advance(Time(999_999_999));
+    assert_eq!(frontier.pop_ready(), None);
+    assert!(frontier.next_due().is_some_and(|due| due <= Time::from_ms(1_000)));
+    frontier.advance(Time::from_ms(1_000));
+    assert_eq!(frontier.pop_ready(), Some(host));
+}
+
+#[test]
+fn a_busy_host_is_not_popped_again() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    offer(&mut frontier, "http://h.test/1", Class::Normal);
+    offer(&mut frontier, "http://h.test/2", Class::Normal);
+    let (host, _) = next(&mut frontier).expect("ready");
+    offer(&mut frontier, "http://h.test/3", Class::Urgent);
+    frontier.advance(Time::from_ms(1 << 40));
+    assert_eq!((frontier.pop_ready(), frontier.busy_count()), (None, 1));
+    frontier.release(host, Time::ZERO);
+    assert_eq!(next(&mut frontier), Some((host, "http://h.test/3".into())));
+}
+
+#[test]
+fn without_a_delay_a_released_host_is_ready_within_the_same_tick() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    offer(&mut frontier, "http://h.test/1", Class::Normal);
+    offer(&mut frontier, "http://h.test/2", Class::Normal);
+    frontier.advance(Time(1_500_000));
+    let (host, _) = next(&mut frontier).expect("ready");
+    frontier.release(host, Time(1_400_000));
+    assert_eq!(frontier.pop_ready(), Some(host));
+}
+
+#[test]
+fn a_retry_goes_first_and_its_host_waits() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    for path in 1..=3 {
+        offer(&mut frontier, &format!("http://h.test/{path}"), Class::Normal);
+    }
+    let host = frontier.pop_ready().expect("ready");
+    let mut queued = frontier.next_url(host).expect("queued");
+    queued.tries += 1;
+    frontier.requeue(host, queued.clone(), Time::from_ms(5_000));
+    frontier.release(host, Time::from_ms(1_000));
+    frontier.advance(Time::from_ms(4_999));
+    assert_eq!(frontier.pop_ready(), None, "the retry's wait outlasts the release's");
+    frontier.advance(Time::from_ms(5_000));
+    assert_eq!(frontier.pop_ready(), Some(host));
+    assert_eq!(frontier.next_url(host), Some(queued));
+    assert_eq!((frontier.host_fetched_count(host), frontier.host_queued_count(host)), (1, 2));
+}
+
+#[test]
+fn a_better_url_moves_a_ready_host_forward() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    offer(&mut frontier, "http://low.test/", Class::Low);
+    offer(&mut frontier, "http://later.test/", Class::Low);
+    offer(&mut frontier, "http://later.test/urgent", Class::Urgent);
+    let (host, url) = next(&mut frontier).expect("ready");
+    assert_eq!(
+        (frontier.host_name(host), url.as_str()),
+        ("later.test", "http://later.test/urgent")
+    );
+}
+
+#[test]
+fn a_drained_host_gives_up_all_it_had_and_is_idle() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    for (path, class) in Class::ALL.into_iter().enumerate() {
+        offer(&mut frontier, &format!("http://h.test/{path}"), class);
+    }
+    offer(&mut frontier, "http://other.test/", Class::Low);
+    let host = frontier.host_by_key(HostKey::of("h.test")).expect("met");
+    let listed: Vec<_> = frontier.queued_in(host).collect();
+    assert_eq!(listed.len(), 4);
+    assert_eq!(frontier.drain_host(host).collect::<Vec<_>>(), listed);
+    assert_eq!((frontier.host_state(host), frontier.pending_url_count()), (HostState::Idle, 1));
+    assert_eq!(next(&mut frontier).map(|(_, url)| url), Some("http://other.test/".into()));
+    assert_eq!(frontier.pop_ready(), None);
+}
+
+#[test]
+fn a_host_at_its_page_cap_takes_no_more_and_fills_no_memory() {
+    let mut frontier = Frontier::<_, ()>::new(Caps { host_page_count_max: 2, ..Caps::default() });
+    assert_eq!(offer(&mut frontier, "http://trap.test/1", Class::Normal), Offered::Queued);
+    assert!(next(&mut frontier).is_some());
+    assert_eq!(offer(&mut frontier, "http://trap.test/2", Class::Normal), Offered::Queued);
+    for page in 3..100 {
+        let offered = offer(&mut frontier, &format!("http://trap.test/{page}"), Class::Urgent);
+        assert_eq!(offered, Offered::Dropped(DropReason::HostPagesFull));
+    }
+    assert_eq!(offer(&mut frontier, "http://other.test/", Class::Low), Offered::Queued);
+    assert_eq!(frontier.sieve().figures().url_count, 3);
+    assert_eq!(frontier.figures().dropped_count[DropReason::HostPagesFull as usize], 97);
+}
+
+#[test]
+fn hosts_and_remembered_urls_are_bounded() {
+    let caps = Caps { host_count_max: 1, ..Caps::default() };
+    let mut frontier = Frontier::with_sieve(MemorySieve::default().limited_to(1), caps);
+    assert_eq!(offer(&mut frontier, "http://a.test/", Class::Low), Offered::Queued);
+    let dropped = offer(&mut frontier, "http://a.test/2", Class::Low);
+    assert_eq!(dropped, Offered::Dropped(DropReason::SeenFull));
+    let mut frontier = Frontier::<_, ()>::new(caps);
+    assert_eq!(offer(&mut frontier, "http://a.test/", Class::Low), Offered::Queued);
+    let dropped = offer(&mut frontier, "http://b.test/", Class::Low);
+    assert_eq!(dropped, Offered::Dropped(DropReason::HostsFull));
+}
+
+#[test]
+fn an_evicted_host_leaves_the_schedule_and_can_come_back() {
+    let mut frontier = Frontier::<_, ()>::new(Caps { queued_count_max: 1, ..Caps::default() });
+    assert_eq!(offer(&mut frontier, "http://low.test/", Class::Low), Offered::Queued);
+    assert_eq!(offer(&mut frontier, "http://high.test/", Class::High), Offered::Queued);
+    assert_eq!(next(&mut frontier).map(|(_, url)| url), Some("http://high.test/".into()));
+    assert_eq!((frontier.pop_ready(), frontier.pending_url_count()), (None, 0));
+    assert_eq!(offer(&mut frontier, "http://low.test/2", Class::Low), Offered::Queued);
+    assert_eq!(next(&mut frontier).map(|(_, url)| url), Some("http://low.test/2".into()));
+}
+
+#[test]
+fn bytes_are_bounded_as_well_as_urls() {
+    let mut frontier = Frontier::<_, ()>::new(Caps { queued_bytes_max: 1_000, ..Caps::default() });
+    for page in 0..200 {
+        offer(&mut frontier, &format!("http://h{}.test/{page}", page % 7), Class::Low);
+        assert!(frontier.pending_url_bytes() <= 1_000);
+    }
+    let long = format!("http://long.test/{}", "x".repeat(900));
+    assert_eq!(offer(&mut frontier, &long, Class::Normal), Offered::Queued);
+    assert!(frontier.pending_url_bytes() <= 1_000);
+    let too_long = format!("http://long.test/{}", "x".repeat(1_000));
+    let dropped = offer(&mut frontier, &too_long, Class::Urgent);
+    assert_eq!(dropped, Offered::Dropped(DropReason::QueueFull));
+}
+
+#[test]
+fn ready_hosts_share_the_choices_by_class() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    for class in Class::ALL {
+        for host in 0..200 {
+            let text = format!("http://c{}h{host}.test/", class.index());
+            offer(&mut frontier, &text, class);
+        }
+    }
+    let mut shares = [0; 4];
+    for _ in 0..150 {
+        let host = frontier.pop_ready().expect("ready");
+        shares[frontier.next_url(host).expect("queued").class.index()] += 1;
+    }
+    assert_eq!(shares, [80, 40, 20, 10]);
+}
+
+#[test]
+fn a_restored_url_is_queued_although_the_sieve_knows_it() {
+    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let url = Url::parse("http://h.test/").expect("a test's URL");
+    let host = frontier.host_for(&url).expect("room");
+    frontier.postpone(host, Time::from_ms(500));
+    frontier.remember(url.fingerprint());
+    let queued = Queued { tries: 2, ..candidate("http://h.test/", Class::Normal).into() };
+    assert_eq!(frontier.restore(queued.clone(), Time::ZERO), Offered::Queued);
+    assert_eq!(offer(&mut frontier, "http://h.test/", Class::Normal), Offered::Known);
+    assert_eq!(frontier.pop_ready(), None, "the restored clock holds");
+    frontier.advance(Time::from_ms(500));
+    assert_eq!(frontier.pop_ready(), Some(host));
+    assert_eq!(frontier.next_url(host), Some(queued));
+}
+
+#[test]
+fn each_host_carries_the_data_of_the_shard() {
+    let mut frontier = Frontier::<MemorySieve, u32>::new(Caps::default());
+    for host in 0..10 {
+        frontier.offer(candidate(&format!("http://h{host}.test/"), Class::Low), Time::ZERO);
+    }
+    frontier.host_ids().for_each(|host| *frontier.host_data(host) = host.0 * 3);
+    assert!(frontier.host_ids().all(|host| *frontier.host_data(host) == host.0 * 3));
+}
+
+/// Answers `Later` to all it does not know, as a sieve on disk may.
+#[derive(Default)]
+struct LateSieve {
+    known: HashSet<Fingerprint>,
+    deferred: Vec<Candidate>,
+}
+
+impl Sieve for LateSieve {
+    fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
+        if self.known.contains(&fingerprint) { Seen::Known } else { Seen::Later }
+    }
+
+    fn admit(&mut self, fingerprint: Fingerprint) {
+        self.known.insert(fingerprint);
+    }
+
+    fn defer(&mut self, candidate: Candidate) {
+        self.deferred.push(candidate);
+    }
+
+    fn settle(&mut self) -> Option<Candidate> {
+        while let Some(candidate) = self.deferred.pop() {
+            if self.known.insert(candidate.url.fingerprint()) {
+                return Some(candidate);
+            }
+        }
+        None
+    }
+
+    fn deferred_count(&self) -> usize {
+        self.deferred.len()
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_deferred_url_is_late_but_not_lost_nor_doubled() {
+    let mut frontier = Frontier::<LateSieve, ()>::with_sieve(LateSieve::default(), Caps::default());
+    let found = candidate("http://h.test/", Class::Normal);
+    assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Later);
+    assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Later);
+    assert!(!frontier.is_drained(), "the sieve holds a URL");
+    assert_eq!(frontier.pop_ready(), None);
+    assert_eq!(frontier.settle(Time::ZERO), 1);
+    assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Known);
+    let host = frontier.pop_ready().expect("ready");
+    assert_eq!(frontier.next_url(host), Some(found.into()));
+    frontier.release(host, Time::ZERO);
+    assert!(frontier.is_drained());
+}
