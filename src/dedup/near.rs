@@ -1,0 +1,138 @@
+//! Near-duplicates by SimHash: all pages within three bits, by pigeonhole.
+//!
+//! 64 bits in four blocks of 16: two hashes that differ in at most three bits agree in a whole
+//! block. A page is filed under each of its four block values, and a shard owns block values, so a
+//! question goes to at most four shards. Per block value the newest
+//! [`NEAR_BUCKET_COUNT_MAX`] pages are kept: a value that more pages share is boilerplate.
+
+use crate::flow::ShardIndex;
+use crate::limits::{NEAR_BUCKET_COUNT_MAX, NEAR_DISTANCE_MAX};
+use hashbrown::HashMap;
+
+const BLOCK_COUNT: u32 = 4;
+const BLOCK_BITS: u32 = 16;
+
+#[derive(Clone, Copy)]
+struct Filed {
+    simhash: u64,
+    page: u64,
+}
+
+#[derive(Default)]
+struct Bucket {
+    pages: Vec<Filed>,
+    /// Where the next page goes once the bucket is full.
+    next: u8,
+}
+
+/// This shard's part of the tables.
+#[derive(Default)]
+pub struct NearTable {
+    buckets: HashMap<u32, Bucket>,
+    overwritten_count: u64,
+}
+
+/// Which shard owns a block of a SimHash.
+pub fn block_owner(simhash: u64, block: u32, shard_count: u16) -> ShardIndex {
+    let spread = bucket_key(simhash, block).wrapping_mul(0x9E37_79B1);
+    ShardIndex(((u64::from(spread) * u64::from(shard_count)) >> 32) as u16)
+}
+
+/// The shards that must be asked about a SimHash, each with its blocks as a bit mask.
+pub fn masks(simhash: u64, shard_count: u16) -> Vec<(ShardIndex, u8)> {
+    let mut asked: Vec<(ShardIndex, u8)> = Vec::with_capacity(BLOCK_COUNT as usize);
+    for block in 0..BLOCK_COUNT {
+        let owner = block_owner(simhash, block, shard_count);
+        match asked.iter_mut().find(|(shard, _)| *shard == owner) {
+            Some((_, mask)) => *mask |= 1 << block,
+            None => asked.push((owner, 1 << block)),
+        }
+    }
+    asked
+}
+
+impl NearTable {
+    /// The nearest other page within the distance, looked up in the blocks of `mask`, where this
+    /// page is then filed.
+    pub fn ask(&mut self, simhash: u64, page: u64, mask: u8) -> Option<u64> {
+        let mut nearest: Option<(u32, u64)> = None;
+        for block in (0..BLOCK_COUNT).filter(|block| mask & (1 << block) != 0) {
+            let bucket = self.buckets.entry(bucket_key(simhash, block)).or_default();
+            for filed in bucket.pages.iter().filter(|filed| filed.page != page) {
+                let distance = (filed.simhash ^ simhash).count_ones();
+                if distance <= NEAR_DISTANCE_MAX && nearest.is_none_or(|(best, _)| distance < best)
+                {
+                    nearest = Some((distance, filed.page));
+                }
+            }
+            let filed = Filed { simhash, page };
+            if bucket.pages.len() < NEAR_BUCKET_COUNT_MAX {
+                bucket.pages.push(filed);
+            } else {
+                bucket.pages[bucket.next as usize] = filed;
+                bucket.next = (bucket.next + 1) % NEAR_BUCKET_COUNT_MAX as u8;
+                self.overwritten_count += 1;
+            }
+        }
+        nearest.map(|(_, page)| page)
+    }
+
+    pub fn overwritten_count(&self) -> u64 {
+        self.overwritten_count
+    }
+}
+
+fn bucket_key(simhash: u64, block: u32) -> u32 {
+    let value = (simhash >> (block * BLOCK_BITS)) as u16;
+    block << BLOCK_BITS | u32::from(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_pair_within_three_bits_is_found_on_any_number_of_shards(
+            first: u64,
+            flips in prop::collection::vec(0u32..64, 0..6),
+            shard_count in 1u16..9,
+        ) {
+            let second = flips.iter().fold(first, |hash, bit| hash ^ (1 << bit));
+            let mut shards: Vec<NearTable> =
+                (0..shard_count).map(|_| NearTable::default()).collect();
+            let mut ask = |simhash, page| {
+                let mut found = None;
+                for (shard, mask) in masks(simhash, shard_count) {
+                    found = found.or(shards[shard.0 as usize].ask(simhash, page, mask));
+                }
+                found
+            };
+            prop_assert_eq!(ask(first, 1), None);
+            let expected = ((first ^ second).count_ones() <= 3).then_some(1);
+            prop_assert_eq!(ask(second, 2), expected);
+        }
+    }
+
+    #[test]
+    fn a_page_is_not_its_own_neighbour() {
+        let mut table = NearTable::default();
+        assert_eq!(table.ask(42, 7, 0b1111), None);
+        assert_eq!(table.ask(42, 7, 0b1111), None);
+        assert_eq!(table.ask(42, 8, 0b1111), Some(7));
+    }
+
+    #[test]
+    fn a_bucket_keeps_its_newest_pages_only() {
+        let mut table = NearTable::default();
+        // One shared block value, the others all different.
+        let hash = |number: u64| number.wrapping_mul(0x0101_0101_0101) << 16 | 0xBEEF;
+        for number in 0..1_000 {
+            table.ask(hash(number), number, 0b0001);
+        }
+        assert_eq!(table.buckets.len(), 1);
+        assert!(table.buckets.values().all(|b| b.pages.len() == NEAR_BUCKET_COUNT_MAX));
+        assert_eq!(table.overwritten_count(), 1_000 - NEAR_BUCKET_COUNT_MAX as u64);
+    }
+}

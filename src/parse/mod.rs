@@ -1,0 +1,111 @@
+//! The parse stage: a body, as it arrives, to what the crawler wants to know of it.
+//!
+//! In: a response head, then body pieces with the transfer coding removed. Out: a [`Parsed`]. The
+//! content type chooses a [`Handler`]; a new type is a new variant and its three arms. Content
+//! codings are undone on the way; what cannot be decoded is stored all the same and marked. Owned
+//! by one core; nothing waits.
+
+use crate::config::Extractor;
+use crate::html::{LolReader, Page, PageReader};
+use crate::http::{ContentType, DecodeError, Decoder, DecoderPool, ResponseHead};
+use crate::simhash::SimHasher;
+
+/// What a body turned out to be.
+#[derive(Debug, Default)]
+pub struct Parsed {
+    /// Links, title and the rest, of an HTML page.
+    pub page: Option<Page>,
+    /// Of visible text, where there was enough of it.
+    pub simhash: Option<u64>,
+    /// The body could not be decoded to its end: raw bytes are kept, what was found before stands.
+    pub failed: Option<DecodeError>,
+}
+
+pub struct Parser {
+    decoder: Option<Decoder>,
+    handler: Handler,
+    failed: Option<DecodeError>,
+}
+
+/// Boxed: a parser waits in a fetch task, and most tasks wait for bodies that are not HTML.
+enum Handler {
+    Html(Box<(PageReader, SimHasher)>),
+    Lol(Box<(LolReader, SimHasher)>),
+    Text(Box<SimHasher>),
+    /// Stored as it is.
+    Opaque,
+}
+
+impl Parser {
+    pub fn new(head: &ResponseHead, decoders: &mut DecoderPool, extractor: Extractor) -> Parser {
+        let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
+        let charset = content_type.charset.and_then(|label| std::str::from_utf8(label).ok());
+        let handler = if content_type.is_html() || content_type.is("application/xhtml+xml") {
+            match extractor {
+                Extractor::Own => {
+                    Handler::Html(Box::new((PageReader::new(charset), SimHasher::new())))
+                }
+                Extractor::Lol => {
+                    Handler::Lol(Box::new((LolReader::new(charset), SimHasher::new())))
+                }
+            }
+        } else if content_type.is("text/plain") {
+            Handler::Text(Box::default())
+        } else {
+            Handler::Opaque
+        };
+        let decoder = match handler {
+            // Nobody looks inside: not worth unpacking.
+            Handler::Opaque => Ok(None),
+            _ => decoders.decoder(head.all("content-encoding")).map(Some),
+        };
+        let failed = decoder.as_ref().err().copied();
+        Parser { decoder: decoder.unwrap_or(None), handler, failed }
+    }
+
+    /// Takes the next piece of the body.
+    pub fn push(&mut self, piece: &[u8]) {
+        let Some(decoder) = &mut self.decoder else { return };
+        if self.failed.is_some() {
+            return;
+        }
+        let handler = &mut self.handler;
+        let mut take = |bytes: &[u8]| match handler {
+            Handler::Html(html) => {
+                let (reader, hasher) = &mut **html;
+                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
+            }
+            Handler::Lol(lol) => {
+                let (reader, hasher) = &mut **lol;
+                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
+            }
+            Handler::Text(hasher) => hasher.push_text(bytes),
+            Handler::Opaque => {}
+        };
+        self.failed = decoder.push(piece, &mut take).err();
+    }
+
+    /// The body has ended, or was cut.
+    pub fn finish(self, decoders: &mut DecoderPool) -> Parsed {
+        let Parser { decoder, handler, mut failed } = self;
+        if let Some(mut decoder) = decoder {
+            failed = failed.or_else(|| decoder.finish().err());
+            decoders.give_back(decoder);
+        }
+        let (page, simhash) = match handler {
+            Handler::Html(html) => {
+                let (reader, mut hasher) = *html;
+                let page = reader.finish(&mut |text: &[u8]| hasher.push_text(text));
+                (Some(page), hasher.finish())
+            }
+            Handler::Lol(lol) => {
+                let (reader, mut hasher) = *lol;
+                let page = reader.finish(&mut |text: &[u8]| hasher.push_text(text));
+                (Some(page), hasher.finish())
+            }
+            Handler::Text(mut hasher) => (None, hasher.finish()),
+            Handler::Opaque => (None, None),
+        };
+        Parsed { page, simhash, failed }
+    }
+}
