@@ -1,0 +1,326 @@
+//! One request and its response: connection, request, head, body, and what to keep of it.
+
+use super::channel::{Channel, Piece};
+use super::tls::{HandshakeError, TlsChannel};
+use super::{Client, Sink, outcome_of};
+use crate::base::{Time, WallTime};
+use crate::flow::Outcome;
+use crate::http::{Event, HttpError, Method, ResponseHead, ResponseReader, Validators, write_get};
+use crate::io::{NetError, World};
+use crate::url::{Scheme, Url};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// All that is known of one request afterwards.
+#[derive(Debug)]
+pub struct Answer {
+    pub outcome: Outcome,
+    pub address: SocketAddr,
+    /// Wall time when the request was made.
+    pub at: WallTime,
+    pub started: Time,
+    /// The server has seen the request by now: the delay to the next one counts from here.
+    pub seen_by: Time,
+    pub ended: Time,
+    /// The request as sent; empty if it never was.
+    pub request: Vec<u8>,
+    pub head: Option<ResponseHead>,
+    /// Head and body as received but for the transfer coding, which is removed (see `unframe`).
+    /// Give it back to `Client::recycle`.
+    pub response: Vec<u8>,
+    pub head_len: usize,
+    /// The connection had been kept from an earlier request and was dead: not the server's failure.
+    pub was_stale: bool,
+    pub connection: Connection,
+    pub connect_took: Option<Duration>,
+    pub tls_took: Option<Duration>,
+    pub first_byte_took: Option<Duration>,
+    pub body_took: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    None,
+    Opened,
+    OpenedTls { resumed: bool },
+    Reused,
+}
+
+impl Answer {
+    pub fn status(&self) -> Option<u16> {
+        self.head.as_ref().map(ResponseHead::status)
+    }
+}
+
+pub(super) async fn run<W: World>(
+    client: &Client<W>,
+    url: &Url,
+    address: IpAddr,
+    sink: &mut impl Sink,
+) -> Answer {
+    let started = client.world.now();
+    let mut answer = Answer {
+        outcome: Outcome::Fetched,
+        address: SocketAddr::new(address, url.port()),
+        at: client.world.wall(),
+        started,
+        seen_by: started,
+        ended: started,
+        request: Vec::new(),
+        head: None,
+        response: client.buffers.borrow_mut().pop().unwrap_or_default(),
+        head_len: 0,
+        was_stale: false,
+        connection: Connection::None,
+        connect_took: None,
+        tls_took: None,
+        first_byte_took: None,
+        body_took: None,
+    };
+    let result = ask(client, url, address, sink, &mut answer).await;
+    answer.ended = client.world.now();
+    if answer.first_byte_took.is_none() {
+        answer.seen_by = answer.ended;
+    }
+    answer.outcome = result.unwrap_or_else(|outcome| outcome);
+    unframe(&mut answer);
+    answer
+}
+
+/// Makes the head of a response that came in chunks say what is stored: its payload, of a known
+/// length. What the server sent stays readable under `X-Crawler-` names, as Common Crawl does it.
+/// Stored with its chunks, the payload digest (of the payload, RFC 9112 7.1) would not be that of
+/// the record's bytes, and warcio, which does not look inside chunks, would call it wrong.
+fn unframe(answer: &mut Answer) {
+    let Some(head) = answer.head.as_ref() else { return };
+    if head.header("transfer-encoding").is_none() {
+        return;
+    }
+    let mut whole = Vec::with_capacity(answer.response.len() + 128);
+    for (index, line) in head.raw().split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let name = line.split(|byte| *byte == b':').next().unwrap_or(line);
+        let framing = [&b"transfer-encoding"[..], b"content-length"];
+        if line == b"\r\n" || line == b"\n" {
+            break;
+        }
+        if index > 0 && framing.iter().any(|field| name.eq_ignore_ascii_case(field)) {
+            whole.extend_from_slice(b"X-Crawler-");
+        }
+        whole.extend_from_slice(line);
+    }
+    let body_len = answer.response.len() - answer.head_len;
+    whole.extend_from_slice(format!("Content-Length: {body_len}\r\n\r\n").as_bytes());
+    let body_start = answer.head_len;
+    answer.head_len = whole.len();
+    whole.extend_from_slice(&answer.response[body_start..]);
+    answer.response = whole;
+}
+
+async fn ask<W: World>(
+    client: &Client<W>,
+    url: &Url,
+    address: IpAddr,
+    sink: &mut impl Sink,
+    answer: &mut Answer,
+) -> Result<Outcome, Outcome> {
+    let kept = kept(client, url, address).await;
+    let reused = kept.is_some();
+    let mut channel = match kept {
+        Some(channel) => {
+            answer.connection = Connection::Reused;
+            channel
+        }
+        None => open(client, url, answer).await?,
+    };
+    let mut request = Vec::with_capacity(512);
+    write_get(&mut request, url, &client.agent, Validators::default(), &[])
+        .map_err(|_| Outcome::Malformed)?;
+    let asked = client.world.now();
+    let deadline = client.deadline(asked, client.patience.first_byte_ms);
+    let sent = channel.send(request, deadline).await;
+    let first = match sent {
+        Ok(request) => {
+            answer.request = request;
+            channel.receive(deadline).await
+        }
+        Err(error) => Err(error),
+    };
+    let first = match first {
+        Ok(Some(piece)) => piece,
+        Ok(None) | Err(NetError::Reset | NetError::Closed) => {
+            answer.was_stale = reused;
+            return Err(Outcome::Reset);
+        }
+        Err(error) => {
+            return Err(outcome_of(error, Outcome::FirstByteTimedOut, Outcome::Reset));
+        }
+    };
+    answer.seen_by = client.world.now();
+    answer.first_byte_took = Some(answer.seen_by.since(asked));
+    let (outcome, reusable) = read(client, &mut channel, first, sink, answer, asked).await?;
+    if reusable {
+        let now = client.world.now();
+        client.pool.borrow_mut().put(url.origin(), address, channel, now);
+    }
+    Ok(outcome)
+}
+
+/// A connection from an earlier request on which nothing has happened since.
+async fn kept<W: World>(
+    client: &Client<W>,
+    url: &Url,
+    address: IpAddr,
+) -> Option<Channel<W::Stream>> {
+    let mut channel = client.pool.borrow_mut().take(url.origin(), address)?;
+    channel.is_quiet(client.world.now()).await.then_some(channel)
+}
+
+async fn open<W: World>(
+    client: &Client<W>,
+    url: &Url,
+    answer: &mut Answer,
+) -> Result<Channel<W::Stream>, Outcome> {
+    let begun = client.world.now();
+    let deadline = client.deadline(begun, client.patience.connect_ms);
+    let stream = client
+        .world
+        .connect(answer.address, deadline)
+        .await
+        .map_err(|error| outcome_of(error, Outcome::ConnectTimedOut, Outcome::ConnectFailed))?;
+    let connected = client.world.now();
+    answer.connect_took = Some(connected.since(begun));
+    answer.connection = Connection::Opened;
+    if url.scheme() == Scheme::Http {
+        return Ok(Channel::Plain(stream));
+    }
+    let deadline = client.deadline(connected, client.patience.tls_ms);
+    let tls = TlsChannel::open(stream, url.host(), &client.tls, deadline).await;
+    let tls = tls.map_err(|error| match error {
+        HandshakeError::Net(NetError::Exhausted) => Outcome::Shed,
+        HandshakeError::Net(NetError::TimedOut) => Outcome::ConnectTimedOut,
+        HandshakeError::Net(_) => Outcome::Reset,
+        HandshakeError::Tls => Outcome::TlsFailed,
+    })?;
+    answer.tls_took = Some(client.world.now().since(connected));
+    answer.connection = Connection::OpenedTls { resumed: tls.is_resumed() };
+    Ok(Channel::Tls(Box::new(tls)))
+}
+
+/// Reads the response that begins with `first`. Says how it ended and whether the connection may
+/// carry another request.
+async fn read<W: World>(
+    client: &Client<W>,
+    channel: &mut Channel<W::Stream>,
+    first: Piece<W::Stream>,
+    sink: &mut impl Sink,
+    answer: &mut Answer,
+    asked: Time,
+) -> Result<(Outcome, bool), Outcome> {
+    let mut reader = ResponseReader::new(Method::Get);
+    let mut deadline = client.deadline(asked, client.patience.head_ms);
+    let mut head_at = None;
+    let mut piece = Some(first);
+    let outcome = loop {
+        if let Some(bytes) = piece.take() {
+            let had_head = head_at.is_some();
+            let step = take(client, &mut reader, &bytes, sink, answer);
+            drop(bytes);
+            if !had_head && answer.head.is_some() {
+                let now = client.world.now();
+                head_at = Some(now);
+                deadline = client.deadline(now, client.patience.body_ms);
+            }
+            match step {
+                Step::More => {}
+                Step::End => break Outcome::Fetched,
+                Step::CutLength => break Outcome::CutLength,
+                Step::Unwanted => break Outcome::Fetched,
+                Step::Failed(error) => return Err(failure(error)),
+            }
+        }
+        match channel.receive(deadline).await {
+            Ok(Some(bytes)) => piece = Some(bytes),
+            Ok(None) => match reader.eof() {
+                Ok(()) => break Outcome::Fetched,
+                Err(error) => return Err(failure(error)),
+            },
+            Err(NetError::TimedOut) if head_at.is_none() => return Err(Outcome::HeadTimedOut),
+            Err(NetError::TimedOut) => break Outcome::CutTime,
+            Err(error) => {
+                let otherwise =
+                    if head_at.is_some() { Outcome::Incomplete } else { Outcome::Reset };
+                return Err(match error {
+                    NetError::Exhausted => Outcome::Shed,
+                    _ => otherwise,
+                });
+            }
+        }
+    };
+    answer.body_took = head_at.map(|head_at| client.world.now().since(head_at));
+    Ok((outcome, reader.is_reusable() && outcome == Outcome::Fetched))
+}
+
+enum Step {
+    More,
+    End,
+    CutLength,
+    /// The sink wants no body.
+    Unwanted,
+    Failed(HttpError),
+}
+
+/// Reads one received piece to its end.
+fn take<W: World>(
+    client: &Client<W>,
+    reader: &mut ResponseReader,
+    bytes: &[u8],
+    sink: &mut impl Sink,
+    answer: &mut Answer,
+) -> Step {
+    let mut rest = bytes;
+    loop {
+        let (used, event) = match reader.feed(rest) {
+            Ok((used, event)) => (used, capped(event, reader, client.patience.body_bytes_max)),
+            Err(error) => return Step::Failed(error),
+        };
+        rest = &rest[used..];
+        match event {
+            Event::NeedMore => return Step::More,
+            Event::End => return Step::End,
+            Event::Head => {
+                let Some(head) = reader.head() else { continue };
+                answer.response.extend_from_slice(head.raw());
+                answer.head_len = head.raw().len();
+                let wanted = sink.head(head);
+                answer.head = Some(head.clone());
+                if !wanted && !reader.is_complete() {
+                    return Step::Unwanted;
+                }
+            }
+            Event::Body(body) => {
+                answer.response.extend_from_slice(body);
+                sink.body(body);
+                if reader.body_bytes() > client.patience.body_bytes_max {
+                    return Step::CutLength;
+                }
+            }
+        }
+    }
+}
+
+/// Cuts a body piece where it crosses the cap; behind the cap nothing is left of it.
+fn capped<'i>(event: Event<'i>, reader: &ResponseReader, body_bytes_max: u64) -> Event<'i> {
+    let Event::Body(body) = event else { return event };
+    let over = usize::try_from(reader.body_bytes().saturating_sub(body_bytes_max));
+    Event::Body(&body[..body.len().saturating_sub(over.unwrap_or(usize::MAX))])
+}
+
+fn failure(error: HttpError) -> Outcome {
+    if error.is_head_too_large() {
+        Outcome::HeadTooLarge
+    } else if error.is_cut() {
+        Outcome::Incomplete
+    } else {
+        Outcome::Malformed
+    }
+}

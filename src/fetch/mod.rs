@@ -1,0 +1,112 @@
+//! The fetch stage: one request at a time over a kept or a new connection, every wait bounded.
+//!
+//! In: a URL and the address its host was resolved to. Out: an [`Answer`], which is data whatever
+//! happened, and the body piece by piece into a [`Sink`] while it arrives. Redirects are not
+//! followed here: they go back through the frontier. Owned by one core.
+
+mod channel;
+mod exchange;
+mod pool;
+mod tls;
+
+pub use exchange::{Answer, Connection};
+pub use tls::{TlsError, TlsPolicy};
+
+use crate::base::Time;
+use crate::flow::Outcome;
+use crate::http::ResponseHead;
+use crate::io::World;
+use crate::url::Url;
+use pool::Pool;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// How long each step of a fetch may take, and how much it may bring.
+#[derive(Clone, Debug)]
+pub struct Patience {
+    pub connect_ms: u64,
+    pub tls_ms: u64,
+    /// From the request to the first byte of the answer.
+    pub first_byte_ms: u64,
+    /// From the request to the end of the head.
+    pub head_ms: u64,
+    /// From the end of the head to the end of the body.
+    pub body_ms: u64,
+    pub body_bytes_max: u64,
+    pub keep_alive_count_max: usize,
+    pub keep_alive_ms: u64,
+}
+
+/// Who sees a response while it arrives.
+pub trait Sink {
+    /// The final head. False: the body is not wanted, and the connection is given up.
+    fn head(&mut self, head: &ResponseHead) -> bool;
+
+    /// The next body bytes, transfer coding removed, content coding not.
+    fn body(&mut self, piece: &[u8]);
+}
+
+/// The HTTP client of one core.
+pub struct Client<W: World> {
+    world: W,
+    agent: Box<str>,
+    patience: Patience,
+    tls: TlsPolicy,
+    pool: RefCell<Pool<W::Stream>>,
+    /// Response buffers between two uses.
+    buffers: RefCell<Vec<Vec<u8>>>,
+}
+
+impl<W: World> Client<W> {
+    pub fn new(world: W, agent: &str, patience: Patience, tls: TlsPolicy) -> Client<W> {
+        let pool = RefCell::new(Pool::new(patience.keep_alive_count_max));
+        Client { world, agent: agent.into(), patience, tls, pool, buffers: RefCell::default() }
+    }
+
+    /// Asks for `url` at `address`, which the caller has checked. Always ends: every step has a
+    /// deadline.
+    pub async fn fetch(&self, url: &Url, address: IpAddr, sink: &mut impl Sink) -> Answer {
+        exchange::run(self, url, address, sink).await
+    }
+
+    /// Closes connections that have been idle too long.
+    pub fn close_idle(&self) {
+        let since = self.world.now() - Duration::from_millis(self.patience.keep_alive_ms);
+        self.pool.borrow_mut().expire(since);
+    }
+
+    pub fn idle_count(&self) -> usize {
+        self.pool.borrow().len()
+    }
+
+    /// Takes a response buffer back for the next fetch.
+    pub fn recycle(&self, mut buffer: Vec<u8>) {
+        let mut buffers = self.buffers.borrow_mut();
+        if buffers.len() < crate::limits::FETCH_BUFFER_COUNT_MAX
+            && buffer.capacity() <= crate::limits::FETCH_BUFFER_BYTES_KEPT
+        {
+            buffer.clear();
+            buffers.push(buffer);
+        }
+    }
+
+    fn deadline(&self, from: Time, span_ms: u64) -> Time {
+        from + Duration::from_millis(span_ms)
+    }
+}
+
+/// What a network error means at a given step.
+fn outcome_of(error: crate::io::NetError, timed_out: Outcome, otherwise: Outcome) -> Outcome {
+    use crate::io::NetError;
+    match error {
+        NetError::TimedOut => timed_out,
+        NetError::Exhausted => Outcome::Shed,
+        NetError::Refused => Outcome::ConnectRefused,
+        NetError::Reset | NetError::Closed => Outcome::Reset,
+        _ => otherwise,
+    }
+}
+
+#[cfg(test)]
+mod tests;
