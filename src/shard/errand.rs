@@ -1,0 +1,201 @@
+//! Fetching robots.txt: for the own hosts, and on behalf of origins that were redirected here.
+//!
+//! A robots.txt is asked for like a page: in its host's turn, at its address's turn. A redirect to
+//! another host becomes an errand that the owner of that host runs; the answer comes back by
+//! message, and until then the host that wanted it is parked.
+
+use super::{Notice, Shard};
+use crate::fetch::{Answer, Sink};
+use crate::flow::{Class, Mail, Message, Outcome, RobotsAnswer, ShardIndex, Via};
+use crate::frontier::{HostId, Queued};
+use crate::http::{DecodeError, Decoder, DecoderPool, ResponseHead};
+use crate::io::{Outbox, World};
+use crate::limits;
+use crate::metrics::Count;
+use crate::url::Url;
+use hashbrown::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// Who wants a robots.txt.
+#[derive(Clone, Debug)]
+pub(super) struct Errand {
+    pub origin: Box<str>,
+    pub asker: ShardIndex,
+    /// Redirects followed so far.
+    pub hops: u8,
+}
+
+#[derive(Default)]
+pub(super) struct Errands {
+    /// Waiting in host queues, by the URL to fetch.
+    waiting: HashMap<Box<str>, Vec<Errand>>,
+    /// Hosts that wait for the answer to an errand elsewhere, by origin.
+    parked: HashMap<Box<str>, (HostId, Queued)>,
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Queues an errand at the host that it leads to, which is ours.
+    pub(super) fn take_errand(&self, target: Url, errand: Errand) {
+        let mut frontier = self.frontier.borrow_mut();
+        let Ok(host) = frontier.host_for(&target) else {
+            drop(frontier);
+            return self.answer_errand(&errand, RobotsAnswer::Unreachable);
+        };
+        let mut errands = self.errands.borrow_mut();
+        let waiting = errands.waiting.entry(target.as_str().into()).or_default();
+        waiting.push(errand);
+        if waiting.len() == 1 {
+            let queued = Queued {
+                url: target,
+                depth: 0,
+                class: Class::Urgent,
+                via: Via::Robots,
+                tries: 0,
+                trail: Box::default(),
+            };
+            frontier.requeue(host, queued, self.world.now());
+        }
+        drop((frontier, errands));
+        self.wake.poke();
+    }
+
+    /// Runs the errands that wait for `queued`, a robots.txt that some origin was redirected to.
+    pub(super) async fn run_errand(self: &Rc<Self>, queued: &Queued, address: IpAddr) -> Answer {
+        let (answer, body) = self.fetch_robots(&queued.url, address).await;
+        let errands = self.errands.borrow_mut().waiting.remove(queued.url.as_str());
+        for errand in errands.unwrap_or_default() {
+            if let Some(found) = self.read_robots(&queued.url, &answer, &body, &errand) {
+                self.answer_errand(&errand, found);
+            }
+        }
+        answer
+    }
+
+    /// An errand that ends without a request: its host has no address, or is given up.
+    pub(super) fn fail_errand(&self, url: &Url) {
+        let errands = self.errands.borrow_mut().waiting.remove(url.as_str());
+        for errand in errands.unwrap_or_default() {
+            self.answer_errand(&errand, RobotsAnswer::Unreachable);
+        }
+    }
+
+    fn answer_errand(&self, errand: &Errand, answer: RobotsAnswer) {
+        if errand.asker == self.index {
+            self.errand_answered(&errand.origin, &answer);
+        } else {
+            let message = Message::RobotsAnswered { origin: errand.origin.clone(), answer };
+            self.mesh.borrow_mut().post(errand.asker, message);
+        }
+    }
+
+    /// The answer to an errand of ours has come: the host that waits for it may go on.
+    pub(super) fn errand_answered(&self, origin: &str, answer: &RobotsAnswer) {
+        let parked = self.errands.borrow_mut().parked.remove(origin);
+        let Some((host, queued)) = parked else { return };
+        let now = self.world.now();
+        self.settle_robots(host, queued, answer, Outcome::RobotsUnreachable, now);
+        self.wake.poke();
+    }
+
+    /// Keeps the host busy until the errand for its origin is answered.
+    pub(super) fn park(&self, origin: &str, host: HostId, queued: Queued) {
+        self.errands.borrow_mut().parked.insert(origin.into(), (host, queued));
+    }
+
+    /// Takes a parked URL back, unless its errand has been answered already.
+    pub(super) fn unpark(&self, origin: &str) -> Option<Queued> {
+        self.errands.borrow_mut().parked.remove(origin).map(|(_, queued)| queued)
+    }
+
+    /// Fetches a robots.txt and stores it.
+    pub(super) async fn fetch_robots(
+        self: &Rc<Self>,
+        url: &Url,
+        address: IpAddr,
+    ) -> (Answer, Vec<u8>) {
+        let mut sink = RobotsSink::default();
+        let answer = self.client.fetch(url, address, &mut sink).await;
+        self.metrics.borrow_mut().add(Count::RobotsFetched, 1);
+        self.store_plainly(url, &answer, &sink.payload).await;
+        (answer, sink.finish())
+    }
+
+    /// What the answer means for the errand's origin (RFC 9309 2.3.1); `None` if a redirect carries
+    /// the errand on.
+    pub(super) fn read_robots(
+        &self,
+        url: &Url,
+        answer: &Answer,
+        body: &[u8],
+        errand: &Errand,
+    ) -> Option<RobotsAnswer> {
+        let Some(head) = answer.head.as_ref() else { return Some(RobotsAnswer::Unreachable) };
+        let usable = matches!(answer.outcome, Outcome::Fetched | Outcome::CutLength);
+        match head.status() {
+            200..300 if usable => Some(RobotsAnswer::Rules(body.into())),
+            300..400 if errand.hops < limits::REDIRECT_COUNT_MAX => {
+                let location = head.header("location").unwrap_or(b"");
+                let Ok(target) = url.join_bytes(location) else {
+                    return Some(RobotsAnswer::Unreachable);
+                };
+                let errand = Errand { hops: errand.hops + 1, ..errand.clone() };
+                self.send_errand(target, errand);
+                None
+            }
+            429 => Some(RobotsAnswer::Unreachable),
+            400..500 => Some(RobotsAnswer::Absent),
+            _ => Some(RobotsAnswer::Unreachable),
+        }
+    }
+
+    fn send_errand(&self, target: Url, errand: Errand) {
+        let owner = self.plan.placement.of_host(target.host_key());
+        if owner == self.index {
+            return self.take_errand(target, errand);
+        }
+        let Errand { origin, asker, hops } = errand;
+        let message = Message::RobotsWanted { target, origin, asker, hops };
+        self.mesh.borrow_mut().post(owner, message);
+    }
+}
+
+/// Keeps as much of a robots.txt as is read of it, content coding removed.
+#[derive(Default)]
+struct RobotsSink {
+    payload: super::page::Payload,
+    decoder: Option<Decoder>,
+    failed: Option<DecodeError>,
+    body: Vec<u8>,
+}
+
+impl RobotsSink {
+    fn finish(self) -> Vec<u8> {
+        // What a broken coding had decoded to by then is still the best that is known.
+        self.body
+    }
+}
+
+impl Sink for RobotsSink {
+    fn head(&mut self, head: &ResponseHead) -> bool {
+        match DecoderPool::new().decoder(head.all("content-encoding")) {
+            Ok(decoder) => self.decoder = Some(decoder),
+            Err(error) => self.failed = Some(error),
+        }
+        true
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        self.payload.update(piece);
+        let Some(decoder) = &mut self.decoder else { return };
+        if self.failed.is_some() || self.body.len() >= limits::ROBOTS_BYTES_MAX {
+            return;
+        }
+        let body = &mut self.body;
+        let mut keep = |bytes: &[u8]| {
+            let room = limits::ROBOTS_BYTES_MAX - body.len();
+            body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        };
+        self.failed = decoder.push(piece, &mut keep).err();
+    }
+}

@@ -1,0 +1,111 @@
+//! The shard's side of the mesh: messages to other shards, gathered into batches.
+//!
+//! Posting never waits and never fails. What a full mailbox gives back stays here; when too much of
+//! it is waiting the shard starts no new fetches until the peer has caught up, which bounds it.
+
+use crate::flow::{Mail, Message, ShardIndex};
+use crate::io::Outbox;
+use crate::limits;
+
+pub struct Mesh<O> {
+    peers: Vec<Option<Peer<O>>>,
+    /// Messages handed over to mailboxes, and messages taken from ours: what the control thread
+    /// compares to know that none is on its way.
+    sent_count: u64,
+    received_count: u64,
+}
+
+struct Peer<O> {
+    outbox: O,
+    pending: Vec<Message>,
+    /// A batch that found the mailbox full.
+    stuck: Option<Vec<Message>>,
+}
+
+impl<O: Outbox<Mail>> Mesh<O> {
+    /// `outboxes[i]` leads to shard i; the own one is `None`.
+    pub fn new(outboxes: Vec<Option<O>>) -> Mesh<O> {
+        let peer = |outbox| Peer { outbox, pending: Vec::new(), stuck: None };
+        let peers = outboxes.into_iter().map(|outbox| outbox.map(peer)).collect();
+        Mesh { peers, sent_count: 0, received_count: 0 }
+    }
+
+    pub fn post(&mut self, to: ShardIndex, message: Message) {
+        let peer = self.peers.get_mut(to.0 as usize).and_then(Option::as_mut);
+        peer.expect("a shard posts to its peers only").pending.push(message);
+    }
+
+    /// Hands over what is pending, as far as mailboxes have room. True if nothing is left.
+    pub fn flush(&mut self) -> bool {
+        let mut clear = true;
+        for peer in self.peers.iter_mut().flatten() {
+            loop {
+                let batch = match peer.stuck.take() {
+                    Some(batch) => batch,
+                    None if peer.pending.is_empty() => break,
+                    None => std::mem::take(&mut peer.pending),
+                };
+                let count = batch.len() as u64;
+                match peer.outbox.try_send(Mail::Batch(batch)) {
+                    Ok(()) => self.sent_count += count,
+                    Err(Mail::Batch(batch)) => {
+                        peer.stuck = Some(batch);
+                        clear = false;
+                        break;
+                    }
+                    Err(Mail::Command(_)) => break,
+                }
+            }
+        }
+        clear
+    }
+
+    pub fn received(&mut self, count: usize) {
+        self.received_count += count as u64;
+    }
+
+    /// So much is waiting for a peer that no more should be made.
+    pub fn is_backed_up(&self) -> bool {
+        self.peers
+            .iter()
+            .flatten()
+            .any(|peer| peer.stuck.is_some() && peer.pending.len() > limits::MESH_PENDING_COUNT_MAX)
+    }
+
+    pub fn is_clear(&self) -> bool {
+        self.peers.iter().flatten().all(|peer| peer.stuck.is_none() && peer.pending.is_empty())
+    }
+
+    pub fn counts(&self) -> (u64, u64) {
+        (self.sent_count, self.received_count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::sim::Sim;
+    use crate::io::{Inbox, sim::SimOutbox};
+
+    fn message() -> Message {
+        Message::NearAnswered { ticket: crate::flow::Ticket(1), near: None }
+    }
+
+    #[test]
+    fn a_full_mailbox_loses_nothing_and_keeps_the_order_of_batches() {
+        let sim = Sim::new(1);
+        let (outbox, inbox) = sim.mailbox::<Mail>(1);
+        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(vec![None, Some(outbox)]);
+        for _ in 0..3 {
+            mesh.post(ShardIndex(1), message());
+            mesh.flush();
+        }
+        assert!(!mesh.is_clear());
+        let mut got = 0;
+        while let Some(Mail::Batch(batch)) = inbox.try_receive() {
+            got += batch.len();
+            mesh.flush();
+        }
+        assert_eq!((got, mesh.counts().0, mesh.is_clear()), (3, 3, true));
+    }
+}

@@ -1,0 +1,471 @@
+//! One core's crawler: wires the stages, and closes the loop from links back to the frontier.
+//!
+//! In: mail (links and questions of other shards, commands of the control thread). Out: mail, WARC
+//! records, notices to the control thread. A host belongs to exactly one shard, so its queue, its
+//! robots rules, its address and its pace are touched by one core alone.
+//!
+//! A URL's way through the shard:
+//! 1. offered to the frontier ([`Shard::offer`]) by a seed, a link, a redirect or a peer;
+//! 2. its host's time comes and [`Shard::schedule`] starts a visit ([`visit`]);
+//! 3. the visit resolves the host, checks robots, waits for the address's turn ([`turns`]) and
+//!    makes one request;
+//! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
+//! 5. the host goes back to the frontier with the time of its next turn.
+
+mod errand;
+mod mail;
+mod mesh;
+mod page;
+mod placement;
+mod quiet;
+mod turns;
+mod visit;
+
+pub use placement::Placement;
+pub use quiet::{Pulse, Rounds, Verdict};
+
+use crate::base::Time;
+use crate::base::notify::Notify;
+use crate::base::oneshot;
+use crate::base::race::race;
+use crate::config::{Settings, Stay};
+use crate::dedup::{Digests, NearTable};
+use crate::fetch::{Client, Patience, TlsPolicy};
+use crate::flow::{Candidate, Mail, Message, Original, Outcome, ShardIndex};
+use crate::frontier::{Caps, Frontier, HostId, MemorySieve, Offered};
+use crate::http::DecoderPool;
+use crate::io::{Inbox, Outbox, World};
+use crate::limits;
+use crate::metrics::{Count, Gauges, Metrics, Report, Span};
+use crate::resolve::{DnsSettings, Resolver, RobotsCache};
+use crate::store::{RequestLog, StoreError, StoreSettings, WarcStore};
+use crate::url::{HostKey, Normaliser, Url, registrable_domain};
+use errand::Errands;
+use hashbrown::{HashMap, HashSet};
+use mesh::Mesh;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use turns::{Turns, Wanted};
+
+/// From a shard to the control thread.
+#[derive(Debug)]
+pub enum Notice {
+    Pulse(Pulse),
+    Report(Box<Report>),
+    /// Out of page budget, with work left.
+    BudgetWanted(ShardIndex),
+    /// Budget that an idle shard has no use for.
+    BudgetReturned(u64),
+    /// A seed could not be fetched: the operator wants to know at once.
+    SeedFailed {
+        url: Url,
+        outcome: Outcome,
+    },
+    /// The store failed; the shard has stopped fetching.
+    StoreFailed {
+        shard: ShardIndex,
+        error: StoreError,
+    },
+}
+
+/// What the shards of a crawl have in common, each with its own copy.
+#[derive(Clone)]
+pub struct Plan {
+    pub settings: Settings,
+    pub placement: Placement,
+    /// Upstream resolvers, from the settings or the system.
+    pub upstreams: Vec<std::net::SocketAddr>,
+    /// Hosts, or registrable domains, that links may lead to; empty if `stay` is the whole web.
+    pub homes: HashSet<Box<str>>,
+    pub extra_ca: Option<Vec<u8>>,
+    /// Whether pages are limited, and budget must be asked for.
+    pub has_budget: bool,
+}
+
+/// Why a shard could not start.
+#[derive(Debug)]
+pub enum ShardError {
+    Store(StoreError),
+    Tls(crate::fetch::TlsError),
+}
+
+impl std::fmt::Display for ShardError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ShardError::Store(error) => write!(out, "store: {error}"),
+            ShardError::Tls(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for ShardError {}
+
+/// What the shard keeps with each host of the frontier.
+#[derive(Default)]
+struct Pace {
+    /// Failures in a row.
+    failure_count: u8,
+    /// When the next turn was planned, for schedule lateness; zero if the host was idle.
+    planned: Time,
+}
+
+/// Owned by one core. `O` leads to the peers' mailboxes, `C` to the control thread.
+struct Shard<W: World, O, C> {
+    world: W,
+    index: ShardIndex,
+    plan: Plan,
+    frontier: RefCell<Frontier<MemorySieve, Pace>>,
+    turns: RefCell<Turns>,
+    /// Hosts whose turn at an address has come.
+    granted: RefCell<VecDeque<(HostId, IpAddr)>>,
+    resolver: Resolver<W>,
+    robots: RefCell<RobotsCache>,
+    errands: RefCell<Errands>,
+    client: Client<W>,
+    decoders: RefCell<DecoderPool>,
+    normaliser: Normaliser,
+    digests: RefCell<Digests>,
+    near: RefCell<NearTable>,
+    questions: RefCell<Questions>,
+    store: WarcStore<W>,
+    request_log: RequestLog<W>,
+    mesh: RefCell<Mesh<O>>,
+    control: C,
+    metrics: RefCell<Metrics>,
+    wake: Notify,
+    /// Visits under way.
+    active_count: Cell<usize>,
+    /// Pages that may still be started; unlimited if there is no limit.
+    budget: Cell<u64>,
+    budget_asked: Cell<bool>,
+    draining: Cell<bool>,
+    halted: Cell<bool>,
+    ended: Cell<bool>,
+}
+
+/// Questions to other shards that are open, by ticket.
+#[derive(Default)]
+struct Questions {
+    next: u32,
+    open: HashMap<u32, oneshot::Sender<Reply>>,
+}
+
+enum Reply {
+    Digest(Option<Original>),
+    Near(Option<u64>),
+}
+
+/// Runs shard `index` until it is told to stop. Resolves when everything is on disk.
+pub async fn run<W, O, C>(
+    world: W,
+    index: ShardIndex,
+    plan: Plan,
+    inbox: impl Inbox<Mail>,
+    outboxes: Vec<Option<O>>,
+    control: C,
+) -> Result<Report, ShardError>
+where
+    W: World,
+    O: Outbox<Mail>,
+    C: Outbox<Notice>,
+{
+    let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
+    let (mail, house) = (shard.clone(), shard.clone());
+    shard.world.spawn(async move { mail.take_mail(inbox).await });
+    shard.world.spawn(async move { house.keep_house().await });
+    shard.schedule().await;
+    shard.ended.set(true);
+    let closed = shard.store.close().await.and(shard.request_log.sync().await);
+    if let Err(error) = closed {
+        shard.notice(Notice::StoreFailed { shard: index, error });
+    }
+    Ok(shard.report())
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    async fn open(
+        world: W,
+        index: ShardIndex,
+        plan: Plan,
+        outboxes: Vec<Option<O>>,
+        control: C,
+    ) -> Result<Shard<W, O, C>, ShardError> {
+        let settings = &plan.settings;
+        let agent = settings.user_agent();
+        let store_settings = StoreSettings {
+            deflate_level: settings.warc_deflate_level,
+            block_digest: settings.warc_block_digest,
+            roll_bytes: settings.warc_file_bytes,
+            sync_ms: settings.sync_ms,
+            user_agent: agent.clone(),
+            contact: settings.contact.clone(),
+            ..StoreSettings::default()
+        };
+        let store =
+            WarcStore::open(&world, index.0, store_settings).await.map_err(ShardError::Store)?;
+        let request_log = RequestLog::open(&world, index.0).await.map_err(ShardError::Store)?;
+        let tls = TlsPolicy::new(plan.extra_ca.as_deref(), settings.insecure_tls)
+            .map_err(ShardError::Tls)?;
+        let dns = DnsSettings {
+            upstreams: plan.upstreams.clone(),
+            timeout_ms: settings.dns_timeout_ms,
+            tries: settings.dns_tries,
+            allow_private: settings.allow_private,
+        };
+        let ttl = Duration::from_secs(settings.robots_ttl_seconds);
+        let caps = Caps {
+            host_page_count_max: u32::try_from(settings.host_page_cap)
+                .unwrap_or(u32::MAX)
+                .min(limits::HOST_PAGE_COUNT_MAX),
+            ..Caps::default()
+        };
+        Ok(Shard {
+            index,
+            frontier: RefCell::new(Frontier::new(caps)),
+            turns: RefCell::default(),
+            granted: RefCell::default(),
+            resolver: Resolver::new(world.clone(), dns),
+            robots: RefCell::new(RobotsCache::new("nephila", ttl)),
+            errands: RefCell::default(),
+            client: Client::new(world.clone(), &agent, patience(settings), tls),
+            decoders: RefCell::default(),
+            normaliser: Normaliser::new(&settings.extra_parameters),
+            digests: RefCell::default(),
+            near: RefCell::default(),
+            questions: RefCell::default(),
+            store,
+            request_log,
+            mesh: RefCell::new(Mesh::new(outboxes)),
+            control,
+            metrics: RefCell::new(Metrics::new()),
+            wake: Notify::default(),
+            active_count: Cell::new(0),
+            budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
+            budget_asked: Cell::new(false),
+            draining: Cell::new(false),
+            halted: Cell::new(false),
+            ended: Cell::new(false),
+            world,
+            plan,
+        })
+    }
+
+    /// Starts visits as hosts' times come, until the shard is told to stop and all is done.
+    async fn schedule(self: &Rc<Self>) {
+        loop {
+            let now = self.world.now();
+            self.begin_turns(now);
+            self.frontier.borrow_mut().advance(now);
+            while self.may_start() {
+                let granted = self.granted.borrow_mut().pop_front();
+                let next = match granted {
+                    Some((host, address)) => Some((host, Some(address))),
+                    None => self.frontier.borrow_mut().pop_ready().map(|host| (host, None)),
+                };
+                let Some((host, turn)) = next else { break };
+                self.start(host, turn, now);
+            }
+            let clear = self.mesh.borrow_mut().flush();
+            if self.halted.get() || (self.draining.get() && clear && self.active_count.get() == 0) {
+                return;
+            }
+            let due = self.frontier.borrow().next_due();
+            let turn_due = self.turns.borrow().next_due();
+            let mut until = due.into_iter().chain(turn_due).min();
+            if !clear {
+                self.metrics.borrow_mut().add(Count::MailboxesFull, 1);
+                let soon = now + Duration::from_millis(limits::MESH_RETRY_MS);
+                until = Some(until.map_or(soon, |until| until.min(soon)));
+            }
+            match until {
+                Some(until) => {
+                    race(self.wake.wait(), self.world.sleep_until(until)).await;
+                }
+                None => self.wake.wait().await,
+            }
+        }
+    }
+
+    fn may_start(&self) -> bool {
+        if self.draining.get() || self.active_count.get() >= self.plan.settings.fetch_slots {
+            return false;
+        }
+        if self.budget.get() == 0 {
+            self.want_budget();
+            return false;
+        }
+        !self.mesh.borrow().is_backed_up()
+    }
+
+    fn start(self: &Rc<Self>, host: HostId, turn: Option<IpAddr>, now: Time) {
+        if turn.is_none() {
+            let mut frontier = self.frontier.borrow_mut();
+            let planned = std::mem::take(&mut frontier.host_data(host).planned);
+            if planned != Time::ZERO {
+                self.metrics.borrow_mut().record(Span::Lateness, now.since(planned));
+            }
+        }
+        self.active_count.set(self.active_count.get() + 1);
+        self.spend_budget();
+        let shard = self.clone();
+        self.world.spawn(async move {
+            shard.visit(host, turn).await;
+            shard.active_count.set(shard.active_count.get() - 1);
+            shard.wake.poke();
+        });
+    }
+
+    /// Asks for more pages, once, if there is something to fetch.
+    fn want_budget(&self) {
+        let has_work =
+            self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
+        if has_work && !self.budget_asked.get() {
+            self.budget_asked.set(self.notice(Notice::BudgetWanted(self.index)));
+        }
+    }
+
+    fn spend_budget(&self) {
+        if self.plan.has_budget {
+            self.budget.set(self.budget.get() - 1);
+        }
+    }
+
+    /// The visit brought no page after all.
+    fn refund_budget(&self) {
+        if self.plan.has_budget {
+            self.budget.set(self.budget.get() + 1);
+        }
+    }
+
+    /// Gives the turns that have come: to the own hosts directly, to others' by message.
+    fn begin_turns(&self, now: Time) {
+        loop {
+            let next = self.turns.borrow_mut().advance(now);
+            let Some((address, wanted)) = next else { return };
+            self.grant(address, wanted);
+        }
+    }
+
+    fn grant(&self, address: IpAddr, wanted: Wanted) {
+        if wanted.asker == self.index {
+            self.turn_granted(address, wanted.host);
+        } else {
+            let granted = Message::TurnGranted { address, host: wanted.host };
+            self.mesh.borrow_mut().post(wanted.asker, granted);
+        }
+    }
+
+    fn turn_granted(&self, address: IpAddr, host: HostKey) {
+        let id = self.frontier.borrow().host_by_key(host);
+        match id {
+            Some(id) => self.granted.borrow_mut().push_back((id, address)),
+            None => self.return_turn(address, host, None),
+        }
+        self.wake.poke();
+    }
+
+    fn return_turn(&self, address: IpAddr, host: HostKey, used_at: Option<Time>) {
+        let owner = self.plan.placement.of_address(address);
+        if owner == self.index {
+            self.turns.borrow_mut().give_back(address, host, used_at);
+            self.wake.poke();
+        } else {
+            let message = Message::TurnReturned { address, host, used_at };
+            self.mesh.borrow_mut().post(owner, message);
+        }
+    }
+
+    /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
+    fn route(&self, candidate: Candidate) {
+        let owner = self.plan.placement.of_host(candidate.url.host_key());
+        if owner == self.index {
+            self.offer(candidate);
+        } else {
+            self.mesh.borrow_mut().post(owner, Message::Link(candidate));
+        }
+    }
+
+    fn offer(&self, candidate: Candidate) {
+        let offered = self.frontier.borrow_mut().offer(candidate, self.world.now());
+        let count = match offered {
+            Offered::Queued => Count::UrlsNew,
+            Offered::Known => Count::UrlsKnown,
+            Offered::Later => return,
+            Offered::Dropped(_) => Count::UrlsDropped,
+        };
+        self.metrics.borrow_mut().add(count, 1);
+        if count == Count::UrlsNew {
+            self.wake.poke();
+        }
+    }
+
+    /// Whether links may lead to this URL's host.
+    fn is_home(&self, url: &Url) -> bool {
+        match self.plan.settings.stay {
+            Stay::Web => true,
+            Stay::Domain => self.plan.homes.contains(registrable_domain(url.host())),
+            Stay::Host => self.plan.homes.contains(url.host()),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active_count.get() == 0
+            && self.granted.borrow().is_empty()
+            && self.frontier.borrow().is_drained()
+            && self.mesh.borrow().is_clear()
+    }
+
+    /// Once a second: closes idle connections and reports.
+    async fn keep_house(self: Rc<Self>) {
+        let second = Duration::from_secs(1);
+        let mut next = self.world.now() + second;
+        while !self.ended.get() {
+            self.world.sleep_until(next).await;
+            next += second;
+            self.client.close_idle();
+            self.notice(Notice::Report(Box::new(self.report())));
+        }
+    }
+
+    fn report(&self) -> Report {
+        let frontier = self.frontier.borrow();
+        let gauges = Gauges {
+            hosts: frontier.host_count() as u64,
+            hosts_ready: frontier.ready_count() as u64,
+            hosts_waiting: frontier.waiting_count() as u64,
+            urls_queued: frontier.pending_url_count(),
+            fetches_active: self.active_count.get() as u64,
+            streams_open: (self.client.idle_count() + self.active_count.get()) as u64,
+            cpu_ns: self.world.cpu_ns(),
+            at_ns: self.world.now().0,
+            ..Gauges::default()
+        };
+        Report { shard: self.index, metrics: self.metrics.borrow().clone(), gauges }
+    }
+
+    /// True if the control thread had room for it. It reads fast; a lost report is made good by the
+    /// next, a lost pulse by the next round.
+    fn notice(&self, notice: Notice) -> bool {
+        let taken = self.control.try_send(notice).is_ok();
+        if !taken {
+            self.metrics.borrow_mut().add(Count::NoticesLost, 1);
+        }
+        taken
+    }
+}
+
+fn patience(settings: &Settings) -> Patience {
+    Patience {
+        connect_ms: settings.connect_timeout_ms,
+        tls_ms: settings.tls_timeout_ms,
+        first_byte_ms: settings.first_byte_timeout_ms,
+        head_ms: settings.head_timeout_ms,
+        body_ms: settings.body_timeout_ms,
+        body_bytes_max: settings.body_bytes_max as u64,
+        keep_alive_count_max: settings.keep_alive_count_max,
+        keep_alive_ms: settings.keep_alive_ms,
+    }
+}

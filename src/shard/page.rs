@@ -1,0 +1,360 @@
+//! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
+
+use super::{Notice, Questions, Reply, Shard};
+use crate::base::oneshot;
+use crate::dedup;
+use crate::fetch::{Answer, Sink};
+use crate::flow::{
+    Candidate, Class, Mail, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via,
+};
+use crate::frontier::{HostId, Queued};
+use crate::html::Page;
+use crate::http::{ContentType, ResponseHead};
+use crate::io::{Outbox, World};
+use crate::limits;
+use crate::metrics::{Count, Span};
+use crate::parse::{Parsed, Parser};
+use crate::store::{StoreError, StoredPage};
+use crate::url::Url;
+use crate::warc::{PayloadDigest, Sha1, Truncated};
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// Length and digest of a payload, as it arrives.
+#[derive(Default)]
+pub(super) struct Payload {
+    digest: PayloadDigest,
+    bytes: u64,
+}
+
+
+impl Payload {
+    pub(super) fn update(&mut self, piece: &[u8]) {
+        self.digest.update(piece);
+        self.bytes += piece.len() as u64;
+    }
+}
+
+/// Feeds digest and parser while the body arrives.
+struct PageSink<'a, W: World, O, C> {
+    shard: &'a Shard<W, O, C>,
+    payload: Payload,
+    parser: Option<Parser>,
+    parse_ns: u64,
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C> {
+    fn head(&mut self, head: &ResponseHead) -> bool {
+        if (200..300).contains(&head.status()) {
+            let mut decoders = self.shard.decoders.borrow_mut();
+            let extractor = self.shard.plan.settings.extractor;
+            self.parser = Some(Parser::new(head, &mut decoders, extractor));
+        }
+        true
+    }
+
+    fn body(&mut self, piece: &[u8]) {
+        let begun = self.shard.world.now();
+        self.payload.update(piece);
+        if let Some(parser) = &mut self.parser {
+            parser.push(piece);
+        }
+        self.parse_ns += self.shard.world.now().since(begun).as_nanos() as u64;
+    }
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    pub(super) async fn visit_page(self: &Rc<Self>, host: HostId, queued: Queued, address: IpAddr) {
+        let payload = Payload::default();
+        let mut sink = PageSink { shard: self, payload, parser: None, parse_ns: 0 };
+        let answer = self.client.fetch(&queued.url, address, &mut sink).await;
+        let PageSink { payload, parser, mut parse_ns, .. } = sink;
+        let (outcome, target) = self.judge(&queued, &answer);
+        self.finish_request(&queued.url, &answer, outcome, Some(address)).await;
+        self.metrics.borrow_mut().outcome(outcome);
+        let next = self.pace(host, &queued.url, queued.tries, &answer, outcome);
+
+        let begun = self.world.now();
+        let parsed = match parser {
+            Some(parser) => parser.finish(&mut self.decoders.borrow_mut()),
+            None => Parsed::default(),
+        };
+        if let Some(page) = &parsed.page {
+            self.route_links(&queued, page, &answer);
+        }
+        if let Some(target) = target {
+            self.route_redirect(&queued, target);
+        }
+        parse_ns += self.world.now().since(begun).as_nanos() as u64;
+        let last_try = queued.tries >= self.plan.settings.retry_count_max;
+        let stored = if answer.head.is_some() && (!outcome.row().retry || last_try) {
+            self.store_page(&queued.url, &answer, outcome, payload, &parsed).await
+        } else {
+            Ok(false)
+        };
+        let is_page = matches!(stored, Ok(true));
+        if is_page {
+            let mut metrics = self.metrics.borrow_mut();
+            metrics.add(Count::Pages, 1);
+            metrics.record(Span::Parse, std::time::Duration::from_nanos(parse_ns));
+            metrics.record(Span::Total, self.world.now().since(answer.started));
+        } else {
+            self.refund_budget();
+        }
+        self.conclude(host, queued, &answer, outcome, next);
+        self.client.recycle(answer.response);
+        if let Err(error) = stored {
+            self.store_failed(error);
+        }
+    }
+
+    /// The store stands still: nothing more is fetched, so nothing more is lost.
+    pub(super) fn store_failed(&self, error: StoreError) {
+        self.draining.set(true);
+        self.notice(Notice::StoreFailed { shard: self.index, error });
+    }
+
+    /// What an answer amounts to, and where it redirects to.
+    fn judge(&self, queued: &Queued, answer: &Answer) -> (Outcome, Option<Url>) {
+        let Some(head) = answer.head.as_ref() else { return (answer.outcome, None) };
+        let whole =
+            matches!(answer.outcome, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime);
+        if !whole {
+            return (answer.outcome, None);
+        }
+        let outcome = match head.status() {
+            200..300 => answer.outcome,
+            304 => Outcome::NotModified,
+            301 | 302 | 303 | 307 | 308 => return self.judge_redirect(queued, head),
+            300..400 => Outcome::RedirectRefused,
+            429 => Outcome::Throttled,
+            503 if head.header("retry-after").is_some() => Outcome::Throttled,
+            400..500 => Outcome::ClientError,
+            500..600 => Outcome::ServerError,
+            _ => Outcome::Malformed,
+        };
+        (outcome, None)
+    }
+
+    fn judge_redirect(&self, queued: &Queued, head: &ResponseHead) -> (Outcome, Option<Url>) {
+        let location = head.header("location").unwrap_or(b"");
+        let Ok(target) = queued.url.join_bytes(location) else {
+            return (Outcome::RedirectRefused, None);
+        };
+        if location.is_empty() {
+            return (Outcome::RedirectRefused, None);
+        }
+        let target = self.normaliser.normalise(target);
+        let step = trail_step(&target);
+        if step == trail_step(&queued.url) || queued.trail.contains(&step) {
+            return (Outcome::RedirectLoop, None);
+        }
+        if queued.trail.len() >= limits::REDIRECT_COUNT_MAX as usize {
+            return (Outcome::RedirectLimit, None);
+        }
+        (Outcome::Redirected, Some(target))
+    }
+
+    fn route_redirect(&self, queued: &Queued, target: Url) {
+        if !self.is_home(&target) {
+            return self.metrics.borrow_mut().add(Count::LinksOutside, 1);
+        }
+        let trail: Trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();
+        let (depth, class) = (queued.depth, queued.class);
+        self.route(Candidate { url: target, depth, class, via: Via::Redirect, trail });
+    }
+
+    fn route_links(&self, queued: &Queued, page: &Page, answer: &Answer) {
+        let mut robots = page.robots;
+        if let Some(head) = &answer.head {
+            head.all("x-robots-tag").for_each(|value| robots.add_header(value));
+        }
+        let follow_all = self.plan.settings.follow_nofollow;
+        let depth = queued.depth.saturating_add(1);
+        let (mut found, mut refused, mut outside) = (0, 0, 0);
+        let base = page.base_url(&queued.url);
+        for link in page.links() {
+            found += 1;
+            let nofollow = (link.nofollow() || robots.nofollow) && !follow_all;
+            if nofollow || !link.leads_to_page() || depth > self.plan.settings.depth_max {
+                outside += 1;
+                continue;
+            }
+            let Ok(url) = base.join(link.href) else {
+                refused += 1;
+                continue;
+            };
+            if !self.is_home(&url) {
+                outside += 1;
+                continue;
+            }
+            let url = self.normaliser.normalise(url);
+            let trail = Trail::default();
+            self.route(Candidate { url, depth, class: Class::Normal, via: Via::Link, trail });
+        }
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::LinksFound, found);
+        metrics.add(Count::LinksRefused, refused);
+        metrics.add(Count::LinksOutside, outside);
+        metrics.add(Count::LinksOverCap, u64::from(page.link_dropped_count));
+    }
+
+    /// Stores a response; true if it counts as a page.
+    async fn store_page(
+        &self,
+        url: &Url,
+        answer: &Answer,
+        outcome: Outcome,
+        payload: Payload,
+        parsed: &Parsed,
+    ) -> Result<bool, StoreError> {
+        let begun = self.world.now();
+        let is_page = matches!(outcome, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime);
+        let (bytes, digest) = (payload.bytes, payload.digest.finish());
+        let mut known = None;
+        let mut near = None;
+        if is_page && bytes > 0 && outcome == Outcome::Fetched {
+            known = self.known_payload(url, answer, digest).await;
+            if known.is_none()
+                && let Some(simhash) = parsed.simhash
+            {
+                near = self.near_page(simhash, url).await;
+            }
+        }
+        self.write(url, answer, outcome, digest, known.as_ref(), parsed.simhash, near).await?;
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.record(Span::Store, self.world.now().since(begun));
+        if is_page {
+            metrics.add(Count::BytesPayload, bytes);
+            metrics.add(Count::Revisits, u64::from(known.is_some()));
+            metrics.add(Count::NearDuplicates, u64::from(near.is_some()));
+        }
+        Ok(is_page)
+    }
+
+    /// Stores a robots.txt: as it came, no question asked.
+    pub(super) async fn store_plainly(&self, url: &Url, answer: &Answer, payload: &Payload) {
+        if answer.head.is_none() {
+            return;
+        }
+        let digest = payload.digest.clone().finish();
+        let written = self.write(url, answer, answer.outcome, digest, None, None, None).await;
+        if let Err(error) = written {
+            self.store_failed(error);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    async fn write(
+        &self,
+        url: &Url,
+        answer: &Answer,
+        outcome: Outcome,
+        payload_digest: Sha1,
+        revisit_of: Option<&Original>,
+        simhash: Option<u64>,
+        near: Option<u64>,
+    ) -> Result<(), StoreError> {
+        let Some(head) = answer.head.as_ref() else { return Ok(()) };
+        let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
+        let page = StoredPage {
+            url,
+            address: answer.address,
+            at: answer.at,
+            request_head: &answer.request,
+            response: &answer.response,
+            head_len: answer.head_len,
+            payload_digest,
+            transfer_coded: false,
+            content_coded: head.header("content-encoding").is_some(),
+            truncated: match outcome {
+                Outcome::CutLength => Some(Truncated::Length),
+                Outcome::CutTime => Some(Truncated::Time),
+                Outcome::Incomplete | Outcome::Reset => Some(Truncated::Disconnect),
+                _ => None,
+            },
+            revisit_of,
+            status: head.status(),
+            mime: std::str::from_utf8(content_type.mime).unwrap_or(""),
+            simhash,
+            near,
+        };
+        let position = self.store.write(&page).await?;
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::BytesStored, position.length);
+        metrics.add(Count::WarcRecords, 1);
+        Ok(())
+    }
+
+    async fn known_payload(&self, url: &Url, answer: &Answer, digest: Sha1) -> Option<Original> {
+        let original = Original { url: url.as_str().into(), at_seconds: answer.at.unix_seconds() };
+        let owner = self.plan.placement.of_digest(&digest);
+        if owner == self.index {
+            return self.digests.borrow_mut().ask(&digest, original);
+        }
+        let asker = self.index;
+        let reply = self.ask_shard(owner, |ticket| Message::DigestAsked {
+            digest,
+            original,
+            asker,
+            ticket,
+        });
+        match reply.await {
+            Some(Reply::Digest(known)) => known,
+            _ => None,
+        }
+    }
+
+    async fn near_page(&self, simhash: u64, url: &Url) -> Option<u64> {
+        let page = trail_step(url);
+        let mut near = None;
+        let mut replies = Vec::new();
+        for (owner, blocks) in dedup::masks(simhash, self.plan.placement.shard_count()) {
+            if owner == self.index {
+                near = near.or(self.near.borrow_mut().ask(simhash, page, blocks));
+            } else {
+                let asker = self.index;
+                replies.push(self.ask_shard(owner, |ticket| Message::NearAsked {
+                    simhash,
+                    page,
+                    blocks,
+                    asker,
+                    ticket,
+                }));
+            }
+        }
+        for reply in replies {
+            if let Some(Reply::Near(found)) = reply.await {
+                near = near.or(found);
+            }
+        }
+        near
+    }
+
+    /// Posts a question; the answer comes by mail.
+    fn ask_shard(
+        &self,
+        owner: ShardIndex,
+        question: impl FnOnce(Ticket) -> Message,
+    ) -> oneshot::Receiver<Reply> {
+        let (ticket, receiver) = self.questions.borrow_mut().open();
+        self.mesh.borrow_mut().post(owner, question(ticket));
+        self.wake.poke();
+        receiver
+    }
+}
+
+impl Questions {
+    /// Bounded by the fetch slots: a visit has at most four open.
+    fn open(&mut self) -> (Ticket, oneshot::Receiver<Reply>) {
+        let (sender, receiver) = oneshot::channel();
+        self.next = self.next.wrapping_add(1);
+        self.open.insert(self.next, sender);
+        (Ticket(self.next), receiver)
+    }
+}
+
+/// A URL's name in redirect trails and in the near-duplicate tables.
+fn trail_step(url: &Url) -> u64 {
+    url.fingerprint().0 as u64
+}

@@ -1,0 +1,71 @@
+//! Which shard owns what: slots (and with them hosts), addresses, digests and SimHash blocks.
+//!
+//! The same on every shard. Slots are dealt in equal runs, so that another core count moves whole
+//! runs of slots and nothing is rehashed.
+
+use crate::flow::ShardIndex;
+use crate::limits::SLOT_COUNT;
+use crate::url::{HostKey, Slot};
+use std::hash::Hasher;
+use std::net::IpAddr;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Placement {
+    shard_count: u16,
+}
+
+impl Placement {
+    pub fn new(shard_count: u16) -> Placement {
+        assert!(shard_count > 0 && (shard_count as usize) <= crate::limits::SHARD_COUNT_MAX);
+        Placement { shard_count }
+    }
+
+    pub fn shard_count(self) -> u16 {
+        self.shard_count
+    }
+
+    pub fn of_slot(self, slot: Slot) -> ShardIndex {
+        ShardIndex((slot.0 as usize * self.shard_count as usize / SLOT_COUNT) as u16)
+    }
+
+    pub fn of_host(self, host: HostKey) -> ShardIndex {
+        self.of_slot(host.slot())
+    }
+
+    pub fn of_address(self, address: IpAddr) -> ShardIndex {
+        let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+        match address {
+            IpAddr::V4(v4) => hasher.write(&v4.octets()),
+            IpAddr::V6(v6) => hasher.write(&v6.octets()),
+        }
+        self.of_number(hasher.finish())
+    }
+
+    pub fn of_digest(self, digest: &[u8; 20]) -> ShardIndex {
+        let mut head = [0; 8];
+        head.copy_from_slice(&digest[..8]);
+        self.of_number(u64::from_be_bytes(head))
+    }
+
+    fn of_number(self, number: u64) -> ShardIndex {
+        ShardIndex(((u128::from(number) * u128::from(self.shard_count)) >> 64) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shard_owns_its_share_of_slots() {
+        for shard_count in [1, 2, 3, 7, 64] {
+            let placement = Placement::new(shard_count);
+            let mut slots = vec![0; shard_count as usize];
+            for slot in 0..SLOT_COUNT as u16 {
+                slots[placement.of_slot(Slot(slot)).0 as usize] += 1;
+            }
+            let fair = SLOT_COUNT / shard_count as usize;
+            assert!(slots.iter().all(|count| (fair..=fair + 1).contains(count)), "{slots:?}");
+        }
+    }
+}

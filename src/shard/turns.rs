@@ -1,0 +1,145 @@
+//! Whose turn it is at an address: politeness per IP across all cores.
+//!
+//! The shard that owns an address (by its hash) keeps its line: one host at a time has the turn,
+//! and the next gets it no sooner than the delay after the last request was seen. Hosts wait in
+//! line without a task and without a fetch slot, so a farm of hosts on one address costs only its
+//! own queue. A line is as long as there are hosts on the address at most: a host asks once.
+
+use crate::base::Time;
+use crate::flow::ShardIndex;
+use crate::url::HostKey;
+use hashbrown::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub host: HostKey,
+    pub asker: ShardIndex,
+    pub delay_ms: u32,
+}
+
+#[derive(Default)]
+pub struct Turns {
+    lines: HashMap<IpAddr, Line>,
+    /// When lines become free. An entry may be stale: the line itself is what counts.
+    due: BinaryHeap<Reverse<(Time, IpAddr)>>,
+}
+
+#[derive(Default)]
+struct Line {
+    holder: Option<Wanted>,
+    free_at: Time,
+    waiting: VecDeque<Wanted>,
+}
+
+impl Turns {
+    /// True: the turn is `wanted`'s now. False: it waits in line, and [`Turns::advance`] will name
+    /// it.
+    pub fn ask(&mut self, address: IpAddr, wanted: Wanted, now: Time) -> bool {
+        let line = self.lines.entry(address).or_default();
+        if line.holder.is_none() && line.waiting.is_empty() && line.free_at <= now {
+            line.holder = Some(wanted);
+            return true;
+        }
+        line.waiting.push_back(wanted);
+        if line.holder.is_none() {
+            self.due.push(Reverse((line.free_at, address)));
+        }
+        false
+    }
+
+    /// Ends a turn. `used_at` is when the server has seen the request at the latest; `None` if none
+    /// was made.
+    pub fn give_back(&mut self, address: IpAddr, host: HostKey, used_at: Option<Time>) {
+        let Some(line) = self.lines.get_mut(&address) else { return };
+        let Some(holder) = line.holder.take_if(|holder| holder.host == host) else { return };
+        if let Some(used_at) = used_at {
+            let delay = Duration::from_millis(u64::from(holder.delay_ms));
+            line.free_at = line.free_at.max(used_at + delay);
+        }
+        self.due.push(Reverse((line.free_at, address)));
+    }
+
+    /// The next turn that begins by `now`, if there is one.
+    pub fn advance(&mut self, now: Time) -> Option<(IpAddr, Wanted)> {
+        while let Some(Reverse((at, address))) = self.due.peek().copied() {
+            if at > now {
+                return None;
+            }
+            self.due.pop();
+            let Some(line) = self.lines.get_mut(&address) else { continue };
+            if line.holder.is_some() || line.free_at > now {
+                continue;
+            }
+            match line.waiting.pop_front() {
+                Some(next) => {
+                    line.holder = Some(next);
+                    return Some((address, next));
+                }
+                None => {
+                    self.lines.remove(&address);
+                }
+            }
+        }
+        None
+    }
+
+    pub fn next_due(&self) -> Option<Time> {
+        self.due.peek().map(|Reverse((at, _))| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 9));
+
+    fn wanted(host: u64) -> Wanted {
+        Wanted { host: HostKey(host), asker: ShardIndex(0), delay_ms: 1_000 }
+    }
+
+    #[test]
+    fn hosts_on_one_address_take_turns_a_delay_apart() {
+        let mut turns = Turns::default();
+        let at = Time::from_ms;
+        assert!(turns.ask(ADDRESS, wanted(1), at(0)));
+        assert!(!turns.ask(ADDRESS, wanted(2), at(0)));
+        assert!(!turns.ask(ADDRESS, wanted(3), at(0)));
+        assert_eq!(turns.advance(at(9_000)), None, "the turn is not over");
+        turns.give_back(ADDRESS, HostKey(1), Some(at(9_000)));
+        assert_eq!(turns.next_due(), Some(at(10_000)));
+        assert_eq!(turns.advance(at(9_999)), None);
+        assert_eq!(turns.advance(at(10_000)), Some((ADDRESS, wanted(2))));
+        turns.give_back(ADDRESS, HostKey(2), None);
+        assert_eq!(turns.advance(at(10_000)), Some((ADDRESS, wanted(3))), "an unused turn is free");
+    }
+
+    #[test]
+    fn a_latecomer_does_not_jump_the_line() {
+        let mut turns = Turns::default();
+        let at = Time::from_ms;
+        assert!(turns.ask(ADDRESS, wanted(1), at(0)));
+        turns.give_back(ADDRESS, HostKey(1), Some(at(0)));
+        assert!(!turns.ask(ADDRESS, wanted(2), at(500)));
+        assert!(!turns.ask(ADDRESS, wanted(3), at(1_500)), "the line is not empty");
+        assert_eq!(turns.advance(at(1_500)), Some((ADDRESS, wanted(2))));
+    }
+
+    #[test]
+    fn a_stranger_cannot_give_a_turn_back_and_free_lines_are_forgotten() {
+        let mut turns = Turns::default();
+        let at = Time::from_ms;
+        assert!(turns.ask(ADDRESS, wanted(1), at(0)));
+        turns.give_back(ADDRESS, HostKey(7), Some(at(0)));
+        assert!(!turns.ask(ADDRESS, wanted(2), at(5_000)), "host 1 still has the turn");
+        turns.give_back(ADDRESS, HostKey(1), Some(at(0)));
+        assert_eq!(turns.advance(at(5_000)), Some((ADDRESS, wanted(2))));
+        turns.give_back(ADDRESS, HostKey(2), Some(at(5_000)));
+        assert_eq!(turns.advance(at(6_000)), None);
+        assert!(turns.lines.is_empty());
+    }
+}
