@@ -1,0 +1,251 @@
+//! The whole process: a directory, a shard per core, and the thread that steers them.
+//!
+//! [`crawl`] checks everything that can be checked before the first socket opens, starts one pinned
+//! thread per core, and stays on the calling thread as the control thread until the crawl is over.
+#![allow(clippy::disallowed_types)] // where threads meet
+
+mod directory;
+mod steer;
+
+pub use directory::DirectoryError;
+pub use steer::EndReason;
+
+use crate::config::{ConfigError, Settings, Stay};
+use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
+use crate::io::Outbox;
+use crate::io::ring::{RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, Wake, mailbox};
+use crate::limits;
+use crate::metrics::{Gauges, Metrics, Report, merged};
+use crate::resolve::upstream;
+use crate::shard::{self, Notice, Placement, Plan, ShardError};
+use crate::sys::process::{self, Signals};
+use crate::url::{Url, registrable_domain};
+use crossbeam::channel::Sender;
+use directory::DataDirectory;
+use hashbrown::HashSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use steer::Steering;
+
+/// What a crawl amounted to.
+pub struct Summary {
+    pub reason: EndReason,
+    pub seconds: f64,
+    pub metrics: Metrics,
+    pub gauges: Gauges,
+    /// Last report of each core.
+    pub reports: Vec<Report>,
+    /// Seeds that brought no page, and why.
+    pub failed_seeds: Vec<(Url, Outcome)>,
+    pub warc_files: Vec<PathBuf>,
+    pub resident_bytes_peak: u64,
+}
+
+#[derive(Debug)]
+pub enum EngineError {
+    Config(ConfigError),
+    Directory(DirectoryError),
+    Ring(RingError),
+    Shard(ShardError),
+    /// No resolver is configured and the system names none.
+    NoResolver,
+    ExtraCa(String),
+    /// A core's thread is gone.
+    ShardDied(ShardIndex),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EngineError::Config(error) => write!(out, "{error}"),
+            EngineError::Directory(error) => write!(out, "{error}"),
+            EngineError::Ring(error) => write!(out, "{error}"),
+            EngineError::Shard(error) => write!(out, "{error}"),
+            EngineError::NoResolver => out.write_str(
+                "no DNS resolver: /etc/resolv.conf names none; add --dns IP:PORT or `dns` to the \
+                 configuration",
+            ),
+            EngineError::ExtraCa(text) => write!(out, "extra_ca: {text}"),
+            EngineError::ShardDied(shard) => write!(out, "the thread of shard {} died", shard.0),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Crawls from `seeds` into `directory` until nothing is left, a limit is reached or a signal
+/// comes. `watch` sees the latest report of every core several times a second.
+pub fn crawl(
+    settings: Settings,
+    seeds: Vec<Url>,
+    directory: &Path,
+    signals: Option<&Signals>,
+    watch: &mut dyn FnMut(&[Report]),
+) -> Result<Summary, EngineError> {
+    settings.check().map_err(EngineError::Config)?;
+    let cores = settings.cores_among(&process::allowed_cores()).map_err(EngineError::Config)?;
+    let settings = within_open_files(settings, cores.len());
+    let plan = plan(settings, &seeds, cores.len())?;
+    let directory = DataDirectory::create(directory, &plan.settings, cores.len())
+        .map_err(EngineError::Directory)?;
+    let begun_ns = process::monotonic_ns();
+    let (notices, inbox) = crossbeam::channel::bounded(limits::NOTICE_COUNT_MAX);
+    let mut fleet = Fleet::start(&cores, &plan, directory.path(), &notices)?;
+    drop(notices);
+    let mut steering = Steering::new(&plan.settings, cores.len(), inbox);
+    fleet.sow(&plan.placement, seeds);
+    let reason = steering.run(&fleet, signals, watch);
+    let reports = fleet.join(&mut steering)?;
+    watch(&reports);
+    let (metrics, gauges) = merged(&reports);
+    Ok(Summary {
+        reason,
+        seconds: (process::monotonic_ns() - begun_ns) as f64 / 1e9,
+        metrics,
+        gauges,
+        reports,
+        failed_seeds: steering.failed_seeds,
+        warc_files: directory.warc_files().map_err(EngineError::Directory)?,
+        resident_bytes_peak: process::resident_bytes().1,
+    })
+}
+
+/// Connections must fit the limit of open files: raised if the system lets us, else they are fewer.
+fn within_open_files(mut settings: Settings, core_count: usize) -> Settings {
+    let per_core = settings.fetch_slots + settings.keep_alive_count_max;
+    let wanted = (per_core * core_count + limits::OTHER_FILE_COUNT) as u64;
+    let allowed = process::raise_open_files(wanted).unwrap_or(limits::OTHER_FILE_COUNT as u64 * 2);
+    if allowed < wanted {
+        let share = (allowed as usize).saturating_sub(limits::OTHER_FILE_COUNT) / core_count;
+        tracing::warn!(
+            allowed,
+            wanted,
+            "limit of open files: fewer connections are kept; raise it with `ulimit -n`"
+        );
+        settings.fetch_slots = settings.fetch_slots.min((share / 2).max(1));
+        settings.keep_alive_count_max =
+            settings.keep_alive_count_max.min(share - (share / 2).max(1).min(share));
+    }
+    settings
+}
+
+fn plan(settings: Settings, seeds: &[Url], core_count: usize) -> Result<Plan, EngineError> {
+    let homes: HashSet<Box<str>> = match settings.stay {
+        Stay::Web => HashSet::new(),
+        Stay::Domain => seeds.iter().map(|url| registrable_domain(url.host()).into()).collect(),
+        Stay::Host => seeds.iter().map(|url| url.host().into()).collect(),
+    };
+    let extra_ca = match &settings.extra_ca {
+        None => None,
+        Some(path) => Some(
+            std::fs::read(path)
+                .map_err(|error| EngineError::ExtraCa(format!("{}: {error}", path.display())))?,
+        ),
+    };
+    Ok(Plan {
+        upstreams: upstreams(&settings)?,
+        placement: Placement::new(core_count as u16),
+        homes,
+        extra_ca,
+        has_budget: settings.max_pages > 0,
+        settings,
+    })
+}
+
+fn upstreams(settings: &Settings) -> Result<Vec<SocketAddr>, EngineError> {
+    if !settings.dns.is_empty() {
+        return Ok(settings.dns.clone());
+    }
+    let found = upstream::from_resolv_conf(&std::fs::read("/etc/resolv.conf").unwrap_or_default());
+    if found.is_empty() { Err(EngineError::NoResolver) } else { Ok(found) }
+}
+
+/// The shards' threads and their mailboxes.
+struct Fleet {
+    outboxes: Vec<RingOutbox<Mail>>,
+    threads: Vec<JoinHandle<Result<Result<Report, EngineError>, RingError>>>,
+}
+
+impl Fleet {
+    fn start(
+        cores: &[usize],
+        plan: &Plan,
+        directory: &Path,
+        notices: &Sender<Notice>,
+    ) -> Result<Fleet, EngineError> {
+        let mut ends: Vec<(Arc<Wake>, RingOutbox<Mail>, Unbound<Mail>)> = Vec::new();
+        for _ in cores {
+            let wake = Wake::new().map_err(EngineError::Ring)?;
+            let (outbox, inbox) = mailbox(limits::MAILBOX_BATCH_COUNT, &wake);
+            ends.push((wake, outbox, inbox));
+        }
+        let outboxes: Vec<RingOutbox<Mail>> =
+            ends.iter().map(|(_, outbox, _)| outbox.clone()).collect();
+        let mut threads = Vec::new();
+        for (index, ((wake, _, inbox), core)) in ends.into_iter().zip(cores).enumerate() {
+            let peers = outboxes
+                .iter()
+                .enumerate()
+                .map(|(peer, outbox)| (peer != index).then(|| outbox.clone()))
+                .collect();
+            let (plan, directory) = (plan.clone(), directory.to_owned());
+            let control = ThreadOutbox(notices.clone());
+            let shard = ShardIndex(index as u16);
+            let main = move || async move {
+                let world = RingWorld::new(wake, Some(&directory)).map_err(EngineError::Ring)?;
+                let inbox = inbox.bind(&world);
+                let end = shard::run(world.clone(), shard, plan, inbox, peers, control).await;
+                world.stop();
+                end.map_err(EngineError::Shard)
+            };
+            let name = format!("shard-{index:02}");
+            let thread = RingWorld::start(Some(*core), &name, main).map_err(EngineError::Ring)?;
+            threads.push(thread);
+        }
+        Ok(Fleet { outboxes, threads })
+    }
+
+    /// Hands each shard the seeds whose hosts it owns.
+    fn sow(&self, placement: &Placement, seeds: Vec<Url>) {
+        let mut shares: Vec<Vec<Candidate>> = vec![Vec::new(); self.outboxes.len()];
+        for url in seeds {
+            let owner = placement.of_host(url.host_key());
+            let (class, via, trail) = (Class::High, Via::Seed, Trail::default());
+            shares[owner.0 as usize].push(Candidate { url, depth: 0, class, via, trail });
+        }
+        for (index, share) in shares.into_iter().enumerate() {
+            self.command(ShardIndex(index as u16), Command::Seeds(share));
+        }
+    }
+
+    /// Sends a command; false if the mailbox is full.
+    fn command(&self, shard: ShardIndex, command: Command) -> bool {
+        self.outboxes[shard.0 as usize].try_send(Mail::Command(command)).is_ok()
+    }
+
+    fn is_over(&self) -> bool {
+        self.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    fn all_over(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits for every shard to end, still listening to what they have to say.
+    fn join(&mut self, steering: &mut Steering) -> Result<Vec<Report>, EngineError> {
+        while !self.all_over() {
+            steering.listen(std::time::Duration::from_millis(10));
+        }
+        steering.listen(std::time::Duration::ZERO);
+        let mut reports = Vec::new();
+        for (index, thread) in self.threads.drain(..).enumerate() {
+            let shard = ShardIndex(index as u16);
+            let ended = thread.join().map_err(|_| EngineError::ShardDied(shard))?;
+            reports.push(ended.map_err(EngineError::Ring)??);
+        }
+        Ok(reports)
+    }
+}

@@ -1,0 +1,203 @@
+//! The control thread's loop: signals, limits, budget, and the question whether all is done.
+
+use super::Fleet;
+use crate::config::Settings;
+use crate::flow::{Command, Outcome, ShardIndex};
+use crate::limits;
+use crate::metrics::Report;
+use crate::shard::{Notice, Pulse, Rounds, Verdict};
+use crate::store::StoreError;
+use crate::sys::process::{self, Signals};
+use crate::url::Url;
+use crossbeam::channel::Receiver;
+use std::time::Duration;
+
+/// Why a crawl ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// Nothing was left to fetch.
+    Done,
+    PageLimit,
+    TimeLimit,
+    Interrupted,
+    /// The disk failed; what is on it is whole.
+    StoreFailed(StoreError),
+    /// A shard ended by itself.
+    ShardEnded,
+}
+
+impl EndReason {
+    pub fn name(&self) -> &'static str {
+        match self {
+            EndReason::Done => "done",
+            EndReason::PageLimit => "page_limit",
+            EndReason::TimeLimit => "time_limit",
+            EndReason::Interrupted => "interrupted",
+            EndReason::StoreFailed(_) => "store_failed",
+            EndReason::ShardEnded => "shard_ended",
+        }
+    }
+}
+
+pub(super) struct Steering {
+    inbox: Receiver<Notice>,
+    rounds: Rounds,
+    round_begun_ns: u64,
+    verdict: Verdict,
+    pages: Vec<u64>,
+    page_count_max: u64,
+    /// Pages that no shard has been allowed yet, and shards that want more.
+    budget: u64,
+    wanting: Vec<ShardIndex>,
+    deadline_ns: u64,
+    reports: Vec<Option<Report>>,
+    store_failed: Option<StoreError>,
+    pub(super) failed_seeds: Vec<(Url, Outcome)>,
+}
+
+impl Steering {
+    pub(super) fn new(
+        settings: &Settings,
+        shard_count: usize,
+        inbox: Receiver<Notice>,
+    ) -> Steering {
+        let now_ns = process::monotonic_ns();
+        let span_ns = settings.max_seconds.saturating_mul(1_000_000_000);
+        let deadline_ns =
+            if settings.max_seconds == 0 { u64::MAX } else { now_ns.saturating_add(span_ns) };
+        Steering {
+            inbox,
+            rounds: Rounds::new(shard_count),
+            round_begun_ns: 0,
+            verdict: Verdict::Again,
+            pages: vec![0; shard_count],
+            page_count_max: settings.max_pages,
+            budget: settings.max_pages,
+            wanting: Vec::new(),
+            deadline_ns,
+            reports: (0..shard_count).map(|_| None).collect(),
+            store_failed: None,
+            failed_seeds: Vec::new(),
+        }
+    }
+
+    /// Steers until the crawl is to end, and tells the shards so.
+    pub(super) fn run(
+        &mut self,
+        fleet: &Fleet,
+        signals: Option<&Signals>,
+        watch: &mut dyn FnMut(&[Report]),
+    ) -> EndReason {
+        let mut watched_ns = 0;
+        let reason = loop {
+            self.listen(Duration::from_millis(limits::STEER_MS));
+            self.deal_budget(fleet);
+            let now_ns = process::monotonic_ns();
+            if now_ns - watched_ns >= limits::WATCH_MS * 1_000_000 {
+                watched_ns = now_ns;
+                let reports: Vec<Report> = self.reports.iter().flatten().cloned().collect();
+                watch(&reports);
+            }
+            if let Some(error) = self.store_failed.take() {
+                break EndReason::StoreFailed(error);
+            }
+            if signals.is_some_and(|signals| signals.wait_ms(0)) {
+                break EndReason::Interrupted;
+            }
+            if now_ns >= self.deadline_ns {
+                break EndReason::TimeLimit;
+            }
+            if self.page_count_max > 0 && self.pages.iter().sum::<u64>() >= self.page_count_max {
+                break EndReason::PageLimit;
+            }
+            if fleet.is_over() {
+                break EndReason::ShardEnded;
+            }
+            if self.verdict == Verdict::Quiet {
+                break EndReason::Done;
+            }
+            self.probe(fleet, now_ns);
+        };
+        self.tell_all(fleet, &Command::Drain, signals);
+        reason
+    }
+
+    /// Takes notices for `span`, or those that are there if it is zero.
+    pub(super) fn listen(&mut self, span: Duration) {
+        let until_ns = process::monotonic_ns() + span.as_nanos() as u64;
+        // Bounded by what the inbox holds: a flood of notices must not keep us from steering.
+        for _ in 0..limits::NOTICE_COUNT_MAX {
+            let left_ns = until_ns.saturating_sub(process::monotonic_ns());
+            let Ok(notice) = self.inbox.recv_timeout(Duration::from_nanos(left_ns)) else {
+                return;
+            };
+            match notice {
+                Notice::Pulse(pulse) => self.take_pulse(pulse),
+                Notice::Report(report) => {
+                    let shard = report.shard.0 as usize;
+                    self.reports[shard] = Some(*report);
+                }
+                Notice::BudgetWanted(shard) => self.wanting.push(shard),
+                Notice::BudgetReturned(pages) => self.budget += pages,
+                Notice::SeedFailed { url, outcome } => {
+                    if self.failed_seeds.len() < limits::SEED_PROBLEM_COUNT_MAX {
+                        self.failed_seeds.push((url, outcome));
+                    }
+                }
+                Notice::StoreFailed { error, .. } => self.store_failed = Some(error),
+            }
+        }
+    }
+
+    fn take_pulse(&mut self, pulse: Pulse) {
+        self.pages[pulse.shard.0 as usize] = pulse.page_count;
+        match self.rounds.answer(pulse) {
+            Verdict::Waiting => {}
+            verdict => self.verdict = verdict,
+        }
+    }
+
+    /// Begins the next round if the last is over, or has waited too long for an answer.
+    fn probe(&mut self, fleet: &Fleet, now_ns: u64) {
+        let overdue = now_ns - self.round_begun_ns >= limits::PROBE_PATIENCE_MS * 1_000_000;
+        if self.verdict == Verdict::Waiting && !overdue {
+            return;
+        }
+        self.verdict = Verdict::Waiting;
+        self.round_begun_ns = now_ns;
+        let round = self.rounds.begin();
+        for index in 0..self.pages.len() {
+            fleet.command(ShardIndex(index as u16), Command::Probe { round });
+        }
+    }
+
+    /// Small portions, so that no shard sits on pages that another could fetch.
+    fn deal_budget(&mut self, fleet: &Fleet) {
+        while self.budget > 0 {
+            let Some(shard) = self.wanting.pop() else { return };
+            let fair = self.budget / (2 * self.pages.len() as u64);
+            let portion = fair.clamp(1, limits::BUDGET_PORTION_MAX);
+            if !fleet.command(shard, Command::Budget(portion)) {
+                return self.wanting.push(shard);
+            }
+            self.budget -= portion;
+        }
+    }
+
+    /// Tells every shard, waiting for room in its mailbox. A second signal halts them all.
+    fn tell_all(&mut self, fleet: &Fleet, command: &Command, signals: Option<&Signals>) {
+        for index in 0..self.pages.len() {
+            while !fleet.command(ShardIndex(index as u16), command.clone()) && !fleet.all_over() {
+                self.listen(Duration::from_millis(limits::STEER_MS));
+            }
+        }
+        while !fleet.all_over() {
+            self.listen(Duration::from_millis(limits::STEER_MS));
+            if signals.is_some_and(|signals| signals.wait_ms(0)) {
+                for index in 0..self.pages.len() {
+                    fleet.command(ShardIndex(index as u16), Command::Halt);
+                }
+            }
+        }
+    }
+}
