@@ -1,0 +1,102 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+/// `1234567` as `1,234,567`.
+pub fn count_text(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Decimal units, as networks and disks are sold: `301.2 MB`.
+pub fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
+    if bytes < 1_000 {
+        return format!("{bytes} B");
+    }
+    let mut scaled = bytes as f64 / 1_000.0;
+    let mut unit = 0;
+    // 999.95 would be printed as 1000.0.
+    while scaled >= 999.95 && unit + 1 < UNITS.len() {
+        scaled /= 1_000.0;
+        unit += 1;
+    }
+    format!("{scaled:.1} {}", UNITS[unit])
+}
+
+/// `850 us`, `12.3 ms`, `4.56 s`.
+pub fn latency_text(span_us: u64) -> String {
+    match span_us {
+        0..1_000 => format!("{span_us} us"),
+        1_000..100_000 => format!("{:.1} ms", span_us as f64 / 1e3),
+        100_000..1_000_000 => format!("{} ms", span_us / 1_000),
+        _ => format!("{:.2} s", span_us as f64 / 1e6),
+    }
+}
+
+/// `1:02:03`, or `02:03` within the first hour.
+pub fn duration_text(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes:02}:{seconds:02}")
+    }
+}
+
+/// Whole numbers from ten on, one decimal below.
+pub fn rate_text(rate: f64) -> String {
+    if rate >= 10.0 { count_text(rate.round() as u64) } else { format!("{rate:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(count_text(count), text);
+        }
+        assert_eq!(count_text(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn bytes_take_the_unit_that_keeps_them_short() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (999, "999 B"),
+            (1_000, "1.0 kB"),
+            (999_949, "999.9 kB"),
+            (999_950, "1.0 MB"),
+            (301_200_000, "301.2 MB"),
+            (u64::MAX, "18446.7 PB"),
+        ] {
+            assert_eq!(bytes_text(bytes), text);
+        }
+    }
+
+    #[test]
+    fn times_keep_about_three_digits() {
+        for (span_us, text) in [
+            (0, "0 us"),
+            (999, "999 us"),
+            (12_340, "12.3 ms"),
+            (123_400, "123 ms"),
+            (4_560_000, "4.56 s"),
+        ] {
+            assert_eq!(latency_text(span_us), text);
+        }
+        assert_eq!(duration_text(Duration::from_secs(123)), "02:03");
+        assert_eq!(duration_text(Duration::from_secs(3_723)), "1:02:03");
+        assert_eq!((rate_text(9.96), rate_text(1234.5)), ("10.0".into(), "1,235".into()));
+    }
+}

@@ -1,0 +1,267 @@
+//! What may stand on the command line, and how it becomes settings: file first, flags over it.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use nephila::config::{ConfigError, Settings, parse_cores};
+use nephila::tools::parsers;
+use nephila::web::{PROFILES, StandPlan, WebSpec};
+use std::fmt::Write;
+use std::net::SocketAddrV4;
+use std::path::PathBuf;
+
+/// A web crawler engine for one Linux box: io_uring, one thread per core, polite by construction.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+pub struct Flags {
+    #[command(subcommand)]
+    pub command: Commands,
+}
+
+#[derive(Subcommand)]
+pub enum Commands {
+    /// Crawl from seeds until nothing is left, into WARC files
+    Crawl(CrawlFlags),
+    /// Serve a synthetic web on 127/8, with its own DNS; its seed URL goes to stdout
+    Web(WebFlags),
+    /// Crawl a synthetic web: no flags needed
+    Demo(DemoFlags),
+    /// Try the parsers: JSON lines on stdin, one JSON line out for each, in order
+    Try(TryFlags),
+    /// Print every setting as a configuration file, with its default, range and reason
+    Settings,
+}
+
+#[derive(Args)]
+pub struct CrawlFlags {
+    /// Where to start
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// More seeds, one a line; # starts a comment; - is stdin
+    #[arg(long, value_name = "FILE")]
+    pub seeds: Vec<PathBuf>,
+    /// Directory for WARC files and state; must not hold a crawl yet
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// TOML file of settings; `nephila settings` prints one. Flags go over it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Cores to run on, as 0,2-3 (default: all that are allowed)
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<String>,
+    /// End after this many pages
+    #[arg(long, value_name = "N")]
+    pub max_pages: Option<u64>,
+    /// End after this many seconds
+    #[arg(long, value_name = "S")]
+    pub max_seconds: Option<u64>,
+    /// Least time between requests to one host, and to one address (default: 1000)
+    #[arg(long, value_name = "N")]
+    pub delay_ms: Option<u64>,
+    /// Resolver to ask; may be repeated (default: those of /etc/resolv.conf)
+    #[arg(long, value_name = "IP:PORT")]
+    pub dns: Vec<String>,
+    /// Also connect to private and loopback addresses
+    #[arg(long)]
+    pub allow_private: bool,
+    /// URL or e-mail address for webmasters, sent in the User-Agent; required for public hosts
+    #[arg(long, value_name = "URL")]
+    pub contact: Option<String>,
+    /// How far from the seeds links are followed: web, domain or host
+    #[arg(long, value_name = "HOW")]
+    pub stay: Option<String>,
+    /// Who finds the links: own or lol
+    #[arg(long, value_name = "WHO")]
+    pub extractor: Option<String>,
+    /// Any other setting; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print the summary as one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// No progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+impl CrawlFlags {
+    /// The configuration file and over it the flags, checked.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let mut settings = match &self.config {
+            None => Settings::default(),
+            Some(path) => Settings::load(path).map_err(|error| match error {
+                error @ ConfigError::Unreadable { .. } => error.to_string(),
+                error => format!("{}: {error}", path.display()),
+            })?,
+        };
+        self.put(&mut settings).map_err(|error| error.to_string())?;
+        settings.check().map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    fn put(&self, settings: &mut Settings) -> Result<(), ConfigError> {
+        for assignment in &self.set {
+            settings.set_text(assignment)?;
+        }
+        if let Some(cores) = &self.cores {
+            settings.cores = parse_cores(cores)?;
+        }
+        settings.max_pages = self.max_pages.unwrap_or(settings.max_pages);
+        settings.max_seconds = self.max_seconds.unwrap_or(settings.max_seconds);
+        settings.delay_ms = self.delay_ms.unwrap_or(settings.delay_ms);
+        settings.allow_private |= self.allow_private;
+        let texts =
+            [("contact", &self.contact), ("stay", &self.stay), ("extractor", &self.extractor)];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                settings.set(key, &toml::Value::String(text.clone()))?;
+            }
+        }
+        if !self.dns.is_empty() {
+            settings.set("dns", &toml::Value::from(self.dns.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+pub struct WebFlags {
+    /// Hosts, each with an address of its own (default: the profile's)
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<u32>,
+    /// URLs of all hosts together (default: the profile's)
+    #[arg(long, value_name = "N")]
+    pub pages: Option<u64>,
+    /// The same seed gives the same web
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// What kind of web: default, plain, small, bench or rough
+    #[arg(long, value_name = "NAME", default_value = "default", help = profile_help())]
+    pub profile: String,
+    /// Where the hosts answer: each has its own address in 127/8, so 0.0.0.0 and a port
+    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddrV4,
+    /// Where the name server answers, over UDP and TCP
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:5353")]
+    pub dns: SocketAddrV4,
+    /// Speak HTTPS, with an authority made at the start
+    #[arg(long)]
+    pub tls: bool,
+    /// Write that authority's certificate here
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub ca_out: Option<PathBuf>,
+    /// Write down each request: monotonic ns, peer, local address, host, path, status
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Write what a perfect crawl would find: JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
+    /// Core to run on (default: any)
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+}
+
+impl WebFlags {
+    /// Which web, and where it stands.
+    pub fn stand(&self) -> Result<(WebSpec, StandPlan), String> {
+        let address = self.listen.ip();
+        if !address.is_unspecified() && !address.is_loopback() {
+            return Err(format!("--listen {address}: the hosts are in 127/8; use 0.0.0.0:PORT"));
+        }
+        let profile = WebSpec::profile(&self.profile).map_err(|error| error.to_string())?;
+        let host_count = self.hosts.unwrap_or(profile.host_count);
+        // With other hosts than the profile's: as many pages on each, unless said otherwise.
+        let pages_each = profile.page_count / u64::from(profile.host_count.max(1));
+        let page_count = self.pages.unwrap_or(pages_each * u64::from(host_count));
+        let tls = self.tls || profile.tls;
+        let spec = WebSpec { host_count, page_count, seed: self.seed, tls, ..profile };
+        spec.check().map_err(|error| error.to_string())?;
+        let plan = StandPlan {
+            port: self.listen.port(),
+            dns: Some(self.dns.into()),
+            log: self.log.clone(),
+            truth: self.truth.clone(),
+            ca_out: self.ca_out.clone(),
+            core: self.core,
+        };
+        Ok((spec, plan))
+    }
+}
+
+#[derive(Args)]
+pub struct DemoFlags {
+    /// Directory for WARC files (default: demo-crawl-TIME)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the summary as one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = TRY_HELP)]
+pub struct TryFlags {
+    /// Which parser
+    pub what: Try,
+    /// Who reads HTML
+    #[arg(long, default_value = "own")]
+    pub extractor: Reader,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Try {
+    Url,
+    Robots,
+    Html,
+    Http,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Reader {
+    Own,
+    Lol,
+}
+
+impl TryFlags {
+    pub fn parser(&self) -> parsers::Parser {
+        match (self.what, self.extractor) {
+            (Try::Url, _) => parsers::Parser::Url,
+            (Try::Robots, _) => parsers::Parser::Robots,
+            (Try::Html, Reader::Own) => parsers::Parser::Html,
+            (Try::Html, Reader::Lol) => parsers::Parser::HtmlLol,
+            (Try::Http, _) => parsers::Parser::Http,
+        }
+    }
+}
+
+const TRY_HELP: &str = r#"A line that cannot be answered is answered with {"error": "..."}.
+
+url     {"url", "base"?}
+     -> {"url" (resolved), "normal" (normalised), "host", "slot", "fingerprint"}
+robots  {"robots", "agent" (product token or whole User-Agent), "url" (or path)}
+     -> {"allowed", "rule" ("Disallow: /x/" or null), "crawl_delay_ms", "sitemaps"}
+html    {"html" or "html_base64" or "file", "base", "content_type"?}
+     -> {"links": [{"url", "kind" (a, area, link, iframe, frame, refresh), "nofollow", "text"}],
+         "title", "canonical", "robots" ("noindex, nofollow", one of them, or ""), "language",
+         "charset", "text", "simhash" (hex; null for short texts), "links_dropped"}
+http    {"response_base64", "eof": bool, "method"? (GET or HEAD)}
+     -> {"status", "headers": [[name, value], ...], "body_base64" (transfer coding removed),
+         "complete", "reusable" (never after eof), "error"? (what was wrong behind the head)}"#;
+
+fn profile_help() -> String {
+    let mut text = "What kind of web:".to_owned();
+    for profile in PROFILES {
+        let _ = write!(text, "\n- {}: {}", profile.name, profile.about);
+    }
+    text + "\n"
+}
+
+/// Every setting as a file that could be given to `--config`.
+pub fn settings_text() -> String {
+    let mut text = String::new();
+    for setting in Settings::describe() {
+        let _ = writeln!(text, "# {}", setting.why);
+        let unit = if setting.unit.is_empty() { "" } else { ", in " };
+        let _ = writeln!(text, "# {}{unit}{}.", setting.allowed, setting.unit);
+        let _ = writeln!(text, "{} = {}\n", setting.name, setting.default);
+    }
+    text
+}

@@ -1,0 +1,200 @@
+//! The command line: flags to settings, settings to the engine, what came of it to an exit code.
+//!
+//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration. Results go to stdout, everything for
+//! people to stderr.
+
+mod flags;
+
+use clap::Parser;
+use flags::{Commands, CrawlFlags, DemoFlags, Flags, TryFlags, WebFlags};
+use nephila::base::{Time, WallTime};
+use nephila::config::Settings;
+use nephila::control::{Progress, json_line, summary};
+use nephila::engine::{self, EngineError, Summary};
+use nephila::limits::{SEED_PROBLEM_COUNT_MAX, WEB_OPEN_FILE_COUNT};
+use nephila::metrics::Report;
+use nephila::seed::{Seeds, is_public};
+use nephila::sys::process::{self, Signals};
+use nephila::tools::demo::Demo;
+use nephila::tools::parsers;
+use nephila::url::{Normaliser, Url};
+use nephila::web::Stand;
+use std::fmt::Display;
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How often a command that waits looks for a signal.
+const SIGNAL_WAIT_MS: u32 = 200;
+
+/// Why a command did not succeed: what to say, and whose turn it is.
+enum Failure {
+    Failed(String),
+    Usage(String),
+}
+
+fn main() -> ExitCode {
+    let flags = Flags::parse();
+    start_log();
+    let done = match flags.command {
+        Commands::Crawl(flags) => crawl(&flags),
+        Commands::Web(flags) => web(&flags),
+        Commands::Demo(flags) => demo(flags),
+        Commands::Try(flags) => try_parser(&flags),
+        Commands::Settings => print_out(&flags::settings_text()),
+    };
+    let (code, message) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => (1, message),
+        Err(Failure::Usage(message)) => (2, message),
+    };
+    say(&format!("nephila: {message}\n"));
+    ExitCode::from(code)
+}
+
+fn crawl(flags: &CrawlFlags) -> Result<(), Failure> {
+    let settings = flags.settings().map_err(usage)?;
+    let seeds = seeds(flags, &settings)?;
+    if settings.contact.is_empty()
+        && let Some(url) = seeds.iter().find(|url| is_public(url))
+    {
+        return Err(Failure::Usage(format!(
+            "{url} is a public host, and its webmaster must be able to reach you: add \
+             `--contact URL` (or an e-mail address), or `contact = \"URL\"` in the configuration"
+        )));
+    }
+    let signals = signals()?;
+    let mut watch = watching(flags.quiet);
+    let ended = engine::crawl(settings, seeds, &flags.out, Some(&signals), &mut watch);
+    let summary = ended.map_err(|error| match error {
+        EngineError::Config(error) => usage(error),
+        error => failed(error),
+    })?;
+    conclude(&summary, flags.json)
+}
+
+fn seeds(flags: &CrawlFlags, settings: &Settings) -> Result<Vec<Url>, Failure> {
+    let mut seeds = Seeds::new(Normaliser::new(&settings.extra_parameters));
+    seeds.add_arguments(&flags.urls);
+    for path in &flags.seeds {
+        let name = path.display().to_string();
+        let unreadable = |error: io::Error| Failure::Usage(format!("{name}: {error}"));
+        if path == Path::new("-") {
+            seeds.add_lines("stdin", io::stdin().lock()).map_err(unreadable)?;
+        } else {
+            let file = std::fs::File::open(path).map_err(unreadable)?;
+            seeds.add_lines(&name, BufReader::new(file)).map_err(unreadable)?;
+        }
+    }
+    for problem in seeds.problems() {
+        let what = if problem.is_notice() { "notice" } else { "bad seed" };
+        say(&format!("nephila: {what}: {problem}\n"));
+    }
+    if seeds.problem_count() > SEED_PROBLEM_COUNT_MAX {
+        let more = seeds.problem_count() - SEED_PROBLEM_COUNT_MAX;
+        say(&format!("nephila: and {more} more\n"));
+    }
+    if seeds.urls().is_empty() {
+        let what = "no seed to start from: name URLs, or files of them with --seeds";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    Ok(seeds.into_urls())
+}
+
+fn web(flags: &WebFlags) -> Result<(), Failure> {
+    let (spec, plan) = flags.stand().map_err(Failure::Usage)?;
+    let signals = signals()?;
+    // As many as the system gives.
+    let _ = process::raise_open_files(WEB_OPEN_FILE_COUNT);
+    let stand = Stand::start(spec, plan).map_err(failed)?;
+    print_out(&format!("{}\n", stand.seed_url))?;
+    while !signals.wait_ms(SIGNAL_WAIT_MS) {}
+    let request_count = stand.stop().map_err(failed)?;
+    say(&format!("{request_count} requests answered\n"));
+    Ok(())
+}
+
+fn demo(flags: DemoFlags) -> Result<(), Failure> {
+    let stamp = WallTime(process::realtime_ns()).compact();
+    let out = flags.out.unwrap_or_else(|| PathBuf::from(format!("demo-crawl-{stamp}")));
+    let signals = signals()?;
+    let demo = Demo::start().map_err(failed)?;
+    say(&format!("{}\n", demo.about()));
+    let summary = demo.crawl(&out, Some(&signals), &mut watching(false)).map_err(failed)?;
+    conclude(&summary, flags.json)
+}
+
+/// From here on signals do not end the process but are read, so all threads must start later.
+fn signals() -> Result<Signals, Failure> {
+    Signals::block().map_err(|number| Failure::Failed(format!("signals: system error {number}")))
+}
+
+fn try_parser(flags: &TryFlags) -> Result<(), Failure> {
+    let parser = flags.parser();
+    match parsers::run(parser, BufReader::new(io::stdin().lock()), io::stdout().lock()) {
+        // Whoever read our answers has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.map_err(failed),
+    }
+}
+
+/// Prints progress as reports come in.
+fn watching(quiet: bool) -> impl FnMut(&[Report]) {
+    let now = || Time(process::monotonic_ns());
+    let mut progress = Progress::new(process::is_terminal(&io::stderr()), now());
+    move |reports| {
+        if !quiet && let Some(text) = progress.update(now(), reports) {
+            say(&text);
+        }
+    }
+}
+
+/// Table on stderr, object on stdout, and what the exit code shall be.
+fn conclude(summary: &Summary, json: bool) -> Result<(), Failure> {
+    if process::is_terminal(&io::stderr()) {
+        say(Progress::CLEAR);
+    }
+    say(&summary::table(summary));
+    if json {
+        print_out(&json_line(&summary::json(summary)).map_err(failed)?)?;
+    }
+    match summary::failure(summary) {
+        Some(message) => Err(Failure::Failed(message)),
+        None => Ok(()),
+    }
+}
+
+fn usage(error: impl Display) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn failed(error: impl Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// To stdout, and at once: whoever waits for the line may be a program.
+fn print_out(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.map_err(failed),
+    }
+}
+
+/// To stderr. A closed stderr is no reason to stop a crawl.
+fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}
+
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("NEPHILA_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(process::is_terminal(&io::stderr()))
+        .init();
+}
