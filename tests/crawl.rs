@@ -1,0 +1,99 @@
+//! Whole crawls in simulation, judged by the servers' log and the files on disk.
+
+mod support;
+
+use nephila::metrics::{Count, merged};
+use nephila::web::truth::Expect;
+use nephila::web::{Web, WebSpec};
+use std::collections::{BTreeMap, BTreeSet};
+use support::{Crawl, crawl, settings};
+
+fn spec(profile: &str, host_count: u32, page_count: u64) -> WebSpec {
+    let spec = WebSpec::profile(profile).expect("a profile");
+    WebSpec { host_count, page_count, ..spec }
+}
+
+/// Requests by URL, robots.txt aside.
+fn requests(spec: &WebSpec, crawl: &Crawl) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for entry in crawl.log.iter().filter(|entry| entry.path != "/robots.txt") {
+        let port = if spec.port == 80 { String::new() } else { format!(":{}", spec.port) };
+        let host = entry.host.split(':').next().unwrap_or_default();
+        *counts.entry(format!("http://{host}{port}{}", entry.path)).or_default() += 1;
+    }
+    counts
+}
+
+fn assert_exact(spec: &WebSpec, crawl: &Crawl) {
+    let web = Web::new(spec.clone()).expect("a sound spec");
+    let mut counts = requests(spec, crawl);
+    let mut missing = Vec::new();
+    for entry in web.truth().expect("a truth") {
+        let url = web.url(entry.place);
+        let count = counts.remove(&url).unwrap_or(0);
+        let right = match entry.expect {
+            Expect::Fetched => (1..=4).contains(&count),
+            Expect::Redirected | Expect::ClientError => count == 1,
+            Expect::ServerError => count == 4,
+            Expect::Denied | Expect::RobotsUnreachable => count == 0,
+        };
+        if !right {
+            missing.push((url, entry.expect, count));
+        }
+    }
+    let shown = missing.iter().take(10).collect::<Vec<_>>();
+    assert!(missing.is_empty(), "{} URLs wrong, e.g. {shown:?}", missing.len());
+    let strange = counts.iter().take(10).collect::<Vec<_>>();
+    assert!(counts.is_empty(), "{} unknown URLs asked for, e.g. {strange:?}", counts.len());
+}
+
+/// No two requests to one host, nor to one address, closer than the delay.
+fn assert_polite(crawl: &Crawl, delay_ms: u64) {
+    let mut last: BTreeMap<String, u64> = BTreeMap::new();
+    let mut entries: Vec<_> = crawl.log.iter().collect();
+    entries.sort_by_key(|entry| entry.at);
+    for entry in entries {
+        for name in [format!("host {}", entry.host), format!("address {}", entry.local.ip())] {
+            if let Some(before) = last.insert(name.clone(), entry.at.0) {
+                let gap_ns = entry.at.0 - before;
+                assert!(gap_ns >= delay_ms * 1_000_000, "{name}: {gap_ns} ns before {entry:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_plain_web_is_fetched_exactly_and_politely_by_one_shard() {
+    let spec = spec("plain", 20, 400);
+    let crawl = crawl(1, spec.clone(), 1, settings());
+    assert_exact(&spec, &crawl);
+    assert_polite(&crawl, 1_000);
+}
+
+#[test]
+fn a_mild_web_is_fetched_exactly_and_politely_by_three_shards() {
+    let spec = spec("default", 40, 1_000);
+    let crawl = crawl(2, spec.clone(), 3, settings());
+    assert_exact(&spec, &crawl);
+    assert_polite(&crawl, 1_000);
+    let (metrics, _) = merged(&crawl.reports);
+    assert!(metrics.count(Count::Revisits) > 0, "duplicates are found across shards");
+}
+
+#[test]
+fn hosts_that_share_an_address_share_its_pace() {
+    let spec = WebSpec { hosts_per_address: 5, ..spec("plain", 20, 200) };
+    let crawl = crawl(3, spec.clone(), 2, settings());
+    assert_exact(&spec, &crawl);
+    assert_polite(&crawl, 1_000);
+    let addresses: BTreeSet<_> = crawl.log.iter().map(|entry| entry.local.ip()).collect();
+    assert_eq!(addresses.len(), 4);
+}
+
+#[test]
+fn one_seed_is_one_history() {
+    let spec = spec("default", 10, 200);
+    let digest = |seed| crawl(seed, spec.clone(), 2, settings()).digest;
+    assert_eq!(digest(7), digest(7));
+    assert_ne!(digest(7), digest(8));
+}
