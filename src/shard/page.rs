@@ -27,7 +27,6 @@ pub(super) struct Payload {
     bytes: u64,
 }
 
-
 impl Payload {
     pub(super) fn update(&mut self, piece: &[u8]) {
         self.digest.update(piece);
