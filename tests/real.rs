@@ -65,3 +65,22 @@ fn a_real_crawl_on_all_cores_fetches_the_reachable_set_politely() {
     assert!(counts.is_empty(), "never linked, yet asked for: {counts:?}");
     assert_eq!(summary.metrics.count(Count::Pages), pages);
 }
+
+#[test]
+fn a_page_limit_is_met_exactly_on_all_cores() {
+    let place = tempfile::tempdir().expect("a directory");
+    let log = place.path().join("web.log");
+    let profile = WebSpec::profile("plain").expect("a profile");
+    let spec = WebSpec { host_count: 50, page_count: 1_000, ..profile };
+    let plan = StandPlan { log: Some(log.clone()), ..StandPlan::default() };
+    let stand = Stand::start(spec, plan).expect("a web");
+    let seed = Url::parse(&stand.seed_url).expect("a URL");
+    let settings = Settings { max_pages: 77, ..settings(&stand, 20) };
+    let out = place.path().join("crawl");
+    let summary = engine::crawl(settings, vec![seed], &out, None, &mut |_| {}).expect("a crawl");
+    stand.stop().expect("a whole log");
+    assert_eq!(summary.reason, EndReason::PageLimit);
+    let text = std::fs::read_to_string(&log).expect("the log");
+    let pages = text.lines().filter(|line| !line.contains("/robots.txt")).count();
+    assert_eq!(pages, 77, "by the web's log");
+}
