@@ -7,6 +7,8 @@ use nephila::url::Url;
 use nephila::web::truth::Expect;
 use nephila::web::{Stand, StandPlan, Web, WebSpec, log::Entry};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
 fn settings(stand: &Stand, delay_ms: u64) -> Settings {
     Settings {
@@ -83,4 +85,73 @@ fn a_page_limit_is_met_exactly_on_all_cores() {
     let text = std::fs::read_to_string(&log).expect("the log");
     let pages = text.lines().filter(|line| !line.contains("/robots.txt")).count();
     assert_eq!(pages, 77, "by the web's log");
+}
+
+/// A server by hand, whose robots.txt is somewhere else. Says which paths were asked for, in order.
+fn crawl_with_moved_robots(location: impl Fn(u16) -> String) -> Vec<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let location = location(port);
+    let (tell, told) = std::sync::mpsc::channel();
+    let server = std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut request = Vec::new();
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
+                request.push(byte[0]);
+            }
+            let text = String::from_utf8_lossy(&request);
+            let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
+            let (head, body) = match path.as_str() {
+                "/robots.txt" => (format!("301 Moved\r\nLocation: {location}"), ""),
+                "/rules.txt" => ("200 OK".into(), "User-agent: *\nDisallow: /private/\n"),
+                "/stop" => return,
+                _ => (
+                    "200 OK\r\nContent-Type: text/html".into(),
+                    "<a href=/a>a</a> <a href=/private/b>b</a>",
+                ),
+            };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {head}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+            stream.write_all(answer.as_bytes()).expect("a client that reads");
+            tell.send(path).expect("a test that listens");
+        }
+    });
+    let place = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        allow_private: true,
+        dns: vec!["127.0.0.1:9".parse().expect("an address")],
+        delay_ms: 20,
+        ..Settings::default()
+    };
+    let seed = Url::parse(&format!("http://127.0.0.1:{port}/")).expect("a URL");
+    let out = place.path().join("crawl");
+    let summary = engine::crawl(settings, vec![seed], &out, None, &mut |_| {}).expect("a crawl");
+    assert_eq!(summary.reason, EndReason::Done);
+    let mut stop = TcpStream::connect(("127.0.0.1", port)).expect("the server");
+    stop.write_all(b"GET /stop HTTP/1.1\r\n\r\n").expect("the server");
+    server.join().expect("a server that ends");
+    told.iter().collect()
+}
+
+#[test]
+fn a_robots_txt_that_moved_on_its_host_is_found_and_obeyed() {
+    let asked = crawl_with_moved_robots(|_| "/rules.txt".into());
+    assert_eq!(asked, ["/robots.txt", "/rules.txt", "/", "/a"]);
+}
+
+#[test]
+fn a_robots_txt_that_moved_to_another_host_is_found_and_obeyed() {
+    let asked = crawl_with_moved_robots(|port| format!("http://localhost:{port}/rules.txt"));
+    assert_eq!(asked, ["/robots.txt", "/rules.txt", "/", "/a"]);
+}
+
+#[test]
+fn a_robots_txt_that_redirects_for_ever_lets_nothing_be_fetched() {
+    let asked = crawl_with_moved_robots(|_| "/robots.txt".into());
+    assert!(asked.iter().all(|path| path == "/robots.txt"), "{asked:?}");
+    assert_eq!(asked.len() % 6, 0, "the first request and five redirects, each time");
 }

@@ -1,8 +1,10 @@
 //! Fetching robots.txt: for the own hosts, and on behalf of origins that were redirected here.
 //!
-//! A robots.txt is asked for like a page: in its host's turn, at its address's turn. A redirect to
-//! another host becomes an errand that the owner of that host runs; the answer comes back by
-//! message, and until then the host that wanted it is parked.
+//! A robots.txt is asked for like a page: in its host's turn, at its address's turn. A redirect on
+//! the same host (to https, mostly) is remembered, and followed in the host's next turn. A redirect
+//! to another host becomes an errand that the owner of that host runs; the answer comes back by
+//! message, and until then the host that wanted it is parked. A parked host runs no errands, so an
+//! errand that leads to one is answered at once: two hosts can never wait for each other.
 
 use super::{Notice, Shard};
 use crate::fetch::{Answer, Sink};
@@ -32,6 +34,17 @@ pub(super) struct Errands {
     waiting: HashMap<Box<str>, Vec<Errand>>,
     /// Hosts that wait for the answer to an errand elsewhere, by origin.
     parked: HashMap<Box<str>, (HostId, Queued)>,
+    /// Where an origin's robots.txt has moved to on its own host, and in how many hops.
+    moved: HashMap<Box<str>, (Url, u8)>,
+}
+
+/// What came of reading the answer for a robots.txt.
+pub(super) enum Reading {
+    Answer(RobotsAnswer),
+    /// It has moved on its own host: asked for again in the host's next turn.
+    Moved,
+    /// Another host has it: an errand is on its way.
+    Sent,
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
@@ -42,6 +55,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             drop(frontier);
             return self.answer_errand(&errand, RobotsAnswer::Unreachable);
         };
+        if frontier.host_data(host).is_parked {
+            drop(frontier);
+            return self.answer_errand(&errand, RobotsAnswer::Unreachable);
+        }
         let mut errands = self.errands.borrow_mut();
         let waiting = errands.waiting.entry(target.as_str().into()).or_default();
         waiting.push(errand);
@@ -65,7 +82,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let (answer, body) = self.fetch_robots(&queued.url, address).await;
         let errands = self.errands.borrow_mut().waiting.remove(queued.url.as_str());
         for errand in errands.unwrap_or_default() {
-            if let Some(found) = self.read_robots(&queued.url, &answer, &body, &errand) {
+            let reading = self.read_robots(&queued.url, &answer, &body, &errand, false);
+            if let Reading::Answer(found) = reading {
                 self.answer_errand(&errand, found);
             }
         }
@@ -93,6 +111,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn errand_answered(&self, origin: &str, answer: &RobotsAnswer) {
         let parked = self.errands.borrow_mut().parked.remove(origin);
         let Some((host, queued)) = parked else { return };
+        self.frontier.borrow_mut().host_data(host).is_parked = false;
         let now = self.world.now();
         self.settle_robots(host, queued, answer, Outcome::RobotsUnreachable, now);
         self.wake.poke();
@@ -100,12 +119,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Keeps the host busy until the errand for its origin is answered.
     pub(super) fn park(&self, origin: &str, host: HostId, queued: Queued) {
+        self.frontier.borrow_mut().host_data(host).is_parked = true;
         self.errands.borrow_mut().parked.insert(origin.into(), (host, queued));
+    }
+
+    /// Where to ask for the robots.txt of `url`'s origin, and after how many redirects.
+    pub(super) fn robots_target(&self, url: &Url) -> Option<(Url, u8)> {
+        let moved = self.errands.borrow_mut().moved.remove(url.origin());
+        moved.or_else(|| Some((url.join("/robots.txt").ok()?, 0)))
     }
 
     /// Takes a parked URL back, unless its errand has been answered already.
     pub(super) fn unpark(&self, origin: &str) -> Option<Queued> {
-        self.errands.borrow_mut().parked.remove(origin).map(|(_, queued)| queued)
+        let (host, queued) = self.errands.borrow_mut().parked.remove(origin)?;
+        self.frontier.borrow_mut().host_data(host).is_parked = false;
+        Some(queued)
     }
 
     /// Fetches a robots.txt and stores it.
@@ -121,31 +149,35 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         (answer, sink.finish())
     }
 
-    /// What the answer means for the errand's origin (RFC 9309 2.3.1); `None` if a redirect carries
-    /// the errand on.
+    /// What the answer means for the errand's origin (RFC 9309 2.3.1). `at_home`: the host that
+    /// was asked is the origin's own, in its own turn.
     pub(super) fn read_robots(
         &self,
         url: &Url,
         answer: &Answer,
         body: &[u8],
         errand: &Errand,
-    ) -> Option<RobotsAnswer> {
-        let Some(head) = answer.head.as_ref() else { return Some(RobotsAnswer::Unreachable) };
+        at_home: bool,
+    ) -> Reading {
+        let unreachable = Reading::Answer(RobotsAnswer::Unreachable);
+        let Some(head) = answer.head.as_ref() else { return unreachable };
         let usable = matches!(answer.outcome, Outcome::Fetched | Outcome::CutLength);
         match head.status() {
-            200..300 if usable => Some(RobotsAnswer::Rules(body.into())),
+            200..300 if usable => Reading::Answer(RobotsAnswer::Rules(body.into())),
             300..400 if errand.hops < limits::REDIRECT_COUNT_MAX => {
                 let location = head.header("location").unwrap_or(b"");
-                let Ok(target) = url.join_bytes(location) else {
-                    return Some(RobotsAnswer::Unreachable);
-                };
-                let errand = Errand { hops: errand.hops + 1, ..errand.clone() };
-                self.send_errand(target, errand);
-                None
+                let Ok(target) = url.join_bytes(location) else { return unreachable };
+                let hops = errand.hops + 1;
+                if at_home && target.host() == url.host() {
+                    let mut errands = self.errands.borrow_mut();
+                    errands.moved.insert(errand.origin.clone(), (target, hops));
+                    return Reading::Moved;
+                }
+                self.send_errand(target, Errand { hops, ..errand.clone() });
+                Reading::Sent
             }
-            429 => Some(RobotsAnswer::Unreachable),
-            400..500 => Some(RobotsAnswer::Absent),
-            _ => Some(RobotsAnswer::Unreachable),
+            400..500 if head.status() != 429 => Reading::Answer(RobotsAnswer::Absent),
+            _ => unreachable,
         }
     }
 

@@ -108,6 +108,8 @@ impl std::error::Error for ShardError {}
 struct Pace {
     /// Failures in a row.
     failure_count: u8,
+    /// Waits for the answer to an errand: busy, without a visit.
+    is_parked: bool,
     /// When the next turn was planned, for schedule lateness; zero if the host was idle.
     planned: Time,
 }

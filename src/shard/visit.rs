@@ -4,7 +4,7 @@
 //! frontier with its next-eligible time, or it stays busy, parked until its turn at the address or
 //! the answer about its robots.txt has come.
 
-use super::errand::Errand;
+use super::errand::{Errand, Reading};
 use super::{Notice, Shard, Wanted};
 use crate::base::Time;
 use crate::fetch::{Answer, Connection};
@@ -138,7 +138,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn visit_robots(self: &Rc<Self>, host: HostId, queued: Queued, address: IpAddr) {
         self.refund_budget();
         let origin: Box<str> = queued.url.origin().into();
-        let Ok(target) = queued.url.join("/robots.txt") else {
+        let Some((target, hops)) = self.robots_target(&queued.url) else {
+            self.give_up_turn(Some(address), queued.url.host_key());
             return self.conclude_unasked(host, queued, Outcome::Malformed).await;
         };
         self.robots.borrow_mut().ask(&origin);
@@ -146,16 +147,23 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.finish_request(&target, &answer, answer.outcome, Some(address)).await;
         let next = self.pace(host, &target, queued.tries, &answer, answer.outcome);
         self.frontier.borrow_mut().postpone(host, next);
-        let errand = Errand { origin: origin.clone(), asker: self.index, hops: 0 };
+        let errand = Errand { origin: origin.clone(), asker: self.index, hops };
+        let why = if answer.head.is_some() { Outcome::RobotsUnreachable } else { answer.outcome };
         // Parked first: an errand on this very shard may be answered before `read_robots` returns.
         self.park(&origin, host, queued);
-        let found = self.read_robots(&target, &answer, &body, &errand);
-        let why = if answer.head.is_some() { Outcome::RobotsUnreachable } else { answer.outcome };
+        let reading = self.read_robots(&target, &answer, &body, &errand, true);
         self.client.recycle(answer.response);
-        if let Some(found) = found
-            && let Some(queued) = self.unpark(&origin)
-        {
-            self.settle_robots(host, queued, &found, why, next);
+        if matches!(reading, Reading::Sent) {
+            return;
+        }
+        let Some(queued) = self.unpark(&origin) else { return };
+        match reading {
+            Reading::Answer(found) => self.settle_robots(host, queued, &found, why, next),
+            _ => {
+                self.robots.borrow_mut().give_up(&origin);
+                self.frontier.borrow_mut().requeue(host, queued, next);
+                self.release(host, next);
+            }
         }
     }
 
