@@ -6,8 +6,9 @@
 //! inside a bomb is met where it unpacks. What earlier pieces decoded to has been delivered when an
 //! error comes, and in most codings what the failing piece did, too (br keeps it back).
 //!
-//! All verdicts but one are the same however the body is cut: the ratio is taken over what was
-//! pushed so far, so a body at its very edge may pass in one cut and not in another.
+//! Verdicts are the same however the body is cut, but for two: the ratio is taken over what was
+//! pushed so far, so a body at its very edge may pass in one cut and not in another; and of stacked
+//! codings that are both broken, which one says so depends on the cut.
 //!
 //! Each core owns a [`DecoderPool`] that lends contexts. A pooled zstd context beat a fresh one in
 //! every run of `benches/http.rs`; for gzip no gain has been measured, and br cannot be pooled.

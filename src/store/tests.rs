@@ -163,7 +163,8 @@ fn enough_bytes_are_synced_before_the_time() {
     let world = Fake::default();
     let sync_bytes = 2 * WRITE_BUFFER_BYTES as u64;
     let store = open(&world, StoreSettings { sync_bytes, ..Default::default() });
-    let positions: Vec<_> = (0..40).map(|n| write(&world, &store, n, 100_000)).collect();
+    let positions: Vec<_> =
+        (0..40).map(|n| write(&world, &store, n, WRITE_BUFFER_BYTES / 10)).collect();
     world.run(store.durable(&positions[10])).unwrap();
     assert_eq!(world.now(), Time::ZERO);
     world.run(store.sync()).unwrap();
@@ -176,7 +177,9 @@ fn writers_wait_while_both_buffers_are_full() {
     let world = Fake::default();
     let store = open(&world, StoreSettings::default());
     world.hold_appends(true);
-    let page = TestPage::new(0, 200_000);
+    // Five fill a buffer.
+    let size = WRITE_BUFFER_BYTES / 5 + 1;
+    let page = TestPage::new(0, size);
     let mut written = 0;
     loop {
         let stored = page.stored();
@@ -185,7 +188,7 @@ fn writers_wait_while_both_buffers_are_full() {
             written += 1;
             continue;
         }
-        assert_eq!(written, 2 * WRITE_BUFFER_BYTES.div_ceil(200_000));
+        assert_eq!(written, 2 * WRITE_BUFFER_BYTES.div_ceil(size));
         world.hold_appends(false);
         world.run(write).unwrap();
         break;

@@ -164,16 +164,19 @@ impl<W: StoreWorld> Shared<W> {
         waiting: Waiting,
         mut ready: impl FnMut(&mut State) -> Option<Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        // The round in which this waiter was listed. Looking for its waker in the list instead was
-        // half of a core's time with some thousand pages waiting.
-        let mut listed = None;
+        // The round in which this waiter was listed, and as whom. Looking for its waker in the list
+        // instead was half of a core's time with some thousand pages waiting.
+        let mut listed: Option<(u64, Waker)> = None;
         poll_fn(|context| {
             let (result, waker) = {
                 let mut state = self.state.borrow_mut();
                 let result = ready(&mut state);
-                let round = Some(state.wake_round);
-                if result.is_none() && listed != round {
-                    listed = round;
+                let round = state.wake_round;
+                let is_listed = listed.as_ref().is_some_and(|(at, as_whom)| {
+                    *at == round && as_whom.will_wake(context.waker())
+                });
+                if result.is_none() && !is_listed {
+                    listed = Some((round, context.waker().clone()));
                     let waiters = match waiting {
                         Waiting::Room => &mut state.room,
                         Waiting::Durable => &mut state.durable,

@@ -421,7 +421,7 @@ mod tests {
             assert_eq!(total, 12_345);
             assert!((0..1_000).all(|host| graph.page_count(host) > 0));
         }
-        let skewed = graph(WebSpec::default());
+        let skewed = graph(WebSpec { split: Split::Skewed, ..WebSpec::default() });
         let largest = (0..1_000).map(|host| skewed.page_count(host)).max().unwrap();
         assert!(largest > 1_000, "{largest}");
     }

@@ -324,7 +324,12 @@ proptest! {
             for wire in [&wire[..], &noise] {
                 let (whole, verdict) = decode(encoding, wire, wire.len());
                 let (cut, again) = decode(encoding, wire, step);
-                prop_assert_eq!(verdict, again, "{}", encoding);
+                // Of stacked codings, the one that is first to notice depends on the cut.
+                if encoding.contains(',') {
+                    prop_assert_eq!(verdict.is_err(), again.is_err(), "{}", encoding);
+                } else {
+                    prop_assert_eq!(verdict, again, "{}", encoding);
+                }
                 prop_assert!(verdict.is_err() || whole == cut, "{}", encoding);
                 let is_prefix = whole.starts_with(&cut) || cut.starts_with(&whole);
                 prop_assert!(is_prefix, "{}", encoding);
