@@ -154,12 +154,16 @@ impl Decoder {
         // Escape: ISO-2022-JP may begin here, in seven bits.
         let plain = memchr::memchr(0x1B, &bytes[..plain]).unwrap_or(plain);
         let (plain, rest) = bytes.split_at(plain);
-        if let Some(encoding) = take(plain) {
-            self.settle(encoding);
-        } else if rest.is_empty() {
+        // A declaration met here holds from the first byte that it reads in its own way, and not
+        // from the end of this chunk: `iso-2022-kr` would blot out all that follows.
+        let declared = take(plain);
+        self.encoding = declared.unwrap_or(self.encoding);
+        if rest.is_empty() {
             return;
-        } else {
-            self.stage = Stage::Guess;
+        }
+        match declared {
+            Some(encoding) => self.settle(encoding),
+            None => self.stage = Stage::Guess,
         }
         self.flow(rest, take);
     }
@@ -251,6 +255,30 @@ mod tests {
         decoder.finish(&mut take);
         assert_eq!(decoder.charset(), "KOI8-R");
         assert!(out.ends_with("<meta>а".as_bytes()));
+    }
+
+    #[test]
+    fn a_late_declaration_holds_from_the_same_byte_in_any_chunks() {
+        let read = |label: &'static Encoding, chunk_bytes: usize| {
+            let mut decoder = Decoder::new(None);
+            let mut out = Vec::new();
+            let mut take = |piece: &[u8]| {
+                out.extend_from_slice(piece);
+                memchr::memmem::find(&out, b"<meta>").map(|_| label)
+            };
+            let page = [" ".repeat(2_000).as_bytes(), b"<meta>plain\x0e still\xC1."].concat();
+            page.chunks(chunk_bytes).for_each(|chunk| decoder.push(chunk, &mut take));
+            decoder.finish(&mut take);
+            (String::from_utf8_lossy(&out[2_000..]).into_owned(), decoder.charset())
+        };
+        for label in [encoding_rs::REPLACEMENT, encoding_rs::ISO_2022_JP, encoding_rs::KOI8_R] {
+            let whole = read(label, usize::MAX);
+            assert!(whole.0.starts_with("<meta>plain\x0e still"), "{whole:?}");
+            assert_eq!(whole.1, label.name());
+            for chunk_bytes in [1, 7, 2_010] {
+                assert_eq!(read(label, chunk_bytes), whole, "chunks of {chunk_bytes}");
+            }
+        }
     }
 
     #[test]

@@ -19,29 +19,53 @@ impl RobotsMeta {
             || name.eq_ignore_ascii_case(RobotsMeta::AGENT.as_bytes())
     }
 
-    /// Adds a list such as `noindex, follow`. Unknown directives are ignored.
+    /// Adds a list such as `noindex, follow`. Unknown directives are ignored. The comma is the
+    /// rule; blanks and semicolons are common slips, and no directive of ours has one inside.
     pub fn add(&mut self, directives: &[u8]) {
-        for directive in directives.split(|byte| *byte == b',') {
-            let directive = directive.trim_ascii();
+        let parts_words = |byte: &u8| matches!(byte, b',' | b';') || byte.is_ascii_whitespace();
+        for directive in directives.split(parts_words) {
             let none = directive.eq_ignore_ascii_case(b"none");
             self.noindex |= none || directive.eq_ignore_ascii_case(b"noindex");
             self.nofollow |= none || directive.eq_ignore_ascii_case(b"nofollow");
         }
     }
 
-    /// Adds an X-Robots-Tag value: directives, perhaps for one agent only (`otherbot: noindex`).
+    /// Adds an X-Robots-Tag value: directives for all, and behind an agent's name those for that
+    /// agent alone, up to the next name (`noarchive, otherbot: noindex, nephila: nofollow`).
+    ///
+    /// `unavailable_after: <date>` only says when a page leaves an index: it asks nothing of a
+    /// crawler, and neither does `max-snippet: 5`. What follows them counts.
     pub fn add_header(&mut self, value: &[u8]) {
-        let Some(colon) = memchr::memchr(b':', value) else {
-            return self.add(value);
-        };
-        let agent = value[..colon].trim_ascii();
-        // `unavailable_after: <date>` and `max-snippet: 5` have a colon of their own.
-        if RobotsMeta::is_addressed(agent) {
-            self.add(&value[colon + 1..]);
-        } else if memchr::memchr(b',', agent).is_some() {
-            self.add(value);
+        let mut for_us = true;
+        for part in value.split(|byte| *byte == b',') {
+            let colon = memchr::memchr(b':', part);
+            let name = colon.map(|colon| part[..colon].trim_ascii());
+            let directives = match (name, colon) {
+                (Some(name), Some(colon)) if is_agent(name) => {
+                    for_us = name == b"*" || RobotsMeta::is_addressed(name);
+                    &part[colon + 1..]
+                }
+                // A directive with a value, or the second half of a date.
+                (Some(_), _) => continue,
+                (None, _) => part,
+            };
+            if for_us {
+                self.add(directives);
+            }
         }
     }
+}
+
+/// Whether what stands before a colon names an agent: one word, and none of the directives that
+/// have a value. The hour of `25 Jun 2030 15:00:00 GMT` is no agent either.
+fn is_agent(name: &[u8]) -> bool {
+    const VALUED: [&[u8]; 4] =
+        [b"unavailable_after", b"max-snippet", b"max-image-preview", b"max-video-preview"];
+    let is_word = |byte: &u8| byte.is_ascii_graphic();
+    !name.is_empty()
+        && !name[0].is_ascii_digit()
+        && name.iter().all(is_word)
+        && !VALUED.iter().any(|valued| name.eq_ignore_ascii_case(valued))
 }
 
 /// The URL of `<meta http-equiv=refresh content=…>`, if it names one (WHATWG HTML 4.2.5.3, the
@@ -134,18 +158,61 @@ mod tests {
         assert_eq!(robots, RobotsMeta { noindex: true, nofollow: true });
     }
 
+    fn header(values: &[&str]) -> (bool, bool) {
+        let mut robots = RobotsMeta::default();
+        values.iter().for_each(|value| robots.add_header(value.as_bytes()));
+        (robots.noindex, robots.nofollow)
+    }
+
     #[test]
     fn a_robots_header_for_another_agent_is_not_ours() {
-        let read = |value: &[u8]| {
+        for (value, wanted) in [
+            ("noindex", (true, false)),
+            ("otherbot: noindex, nofollow", (false, false)),
+            ("Nephila: nofollow", (false, true)),
+            ("robots: none", (true, true)),
+            ("*: nofollow", (false, true)),
+            ("noindex, otherbot: nofollow, none", (true, false)),
+            ("otherbot: none, nephila: nofollow", (false, true)),
+            ("nephila: noindex, otherbot: none, nofollow", (true, false)),
+            ("nephila:nofollow,noindex", (true, true)),
+            ("nephila-news: none", (false, false)),
+            (": nofollow", (false, false)),
+            ("", (false, false)),
+        ] {
+            assert_eq!(header(&[value]), wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_directive_with_a_value_does_not_hide_those_behind_it() {
+        for (value, wanted) in [
+            ("unavailable_after: 25 Jun 2030 15:00:00 GMT", (false, false)),
+            ("unavailable_after: 25 Jun 2030 15:00:00 GMT, nofollow", (false, true)),
+            ("unavailable_after: Tue, 25 Jun 2030 15:00:00 GMT, noindex", (true, false)),
+            ("Unavailable_After: 2030-06-25T15:00:00, none", (true, true)),
+            ("max-snippet: 5, nofollow", (false, true)),
+            ("noindex, max-snippet:-1, max-image-preview:large, nofollow", (true, true)),
+            ("nephila: max-snippet: 5, nofollow", (false, true)),
+            ("otherbot: max-snippet: 5, nofollow", (false, false)),
+        ] {
+            assert_eq!(header(&[value]), wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn several_robots_headers_add_up_and_each_names_its_own_agents() {
+        assert_eq!(header(&["otherbot: none", "nofollow"]), (false, true));
+        assert_eq!(header(&["noindex", "nephila: nofollow", "index, follow"]), (true, true));
+    }
+
+    #[test]
+    fn lenient_blanks_and_semicolons_part_directives_too() {
+        for list in ["noindex nofollow", "noindex;nofollow", "\tNOINDEX ,\n nofollow"] {
             let mut robots = RobotsMeta::default();
-            robots.add_header(value);
-            (robots.noindex, robots.nofollow)
-        };
-        assert_eq!(read(b"noindex"), (true, false));
-        assert_eq!(read(b"otherbot: noindex, nofollow"), (false, false));
-        assert_eq!(read(b"Nephila: nofollow"), (false, true));
-        assert_eq!(read(b"unavailable_after: 25 Jun 2030 15:00:00 GMT"), (false, false));
-        assert_eq!(read(b"noindex, max-snippet: 5"), (true, false));
+            robots.add(list.as_bytes());
+            assert_eq!(robots, RobotsMeta { noindex: true, nofollow: true }, "{list}");
+        }
     }
 
     #[test]

@@ -57,12 +57,16 @@ fn is_tag(rest: &[u8]) -> bool {
 /// `None`: the bytes ran out. `Some(None)`: no encoding declared in this element.
 #[expect(clippy::option_option)]
 fn read_meta(rest: &mut &[u8]) -> Option<Option<&'static Encoding>> {
-    let mut seen: Vec<Vec<u8>> = Vec::new();
+    // Of the names that count, those that came: the first of each is the one. To remember all names
+    // would cost the square of their number.
+    const NAMES: [&[u8]; 3] = [b"http-equiv", b"content", b"charset"];
+    let mut seen = [false; NAMES.len()];
     let mut got_pragma = false;
     let mut need_pragma = None;
     let mut charset = None;
     while let Some(Attribute { name, value }) = next_attribute(rest)? {
-        if seen.contains(&name) {
+        let known = NAMES.iter().position(|known| *known == name);
+        if known.is_none_or(|index| std::mem::replace(&mut seen[index], true)) {
             continue;
         }
         match name.as_slice() {
@@ -79,7 +83,6 @@ fn read_meta(rest: &mut &[u8]) -> Option<Option<&'static Encoding>> {
             }
             _ => {}
         }
-        seen.push(name);
     }
     let usable = need_pragma.is_some_and(|needed| !needed || got_pragma);
     Some(charset.filter(|_| usable))
@@ -130,4 +133,39 @@ fn next_attribute(rest: &mut &[u8]) -> Option<Option<Attribute>> {
 fn skip_while(rest: &mut &[u8], is_skipped: impl Fn(u8) -> bool) -> Option<()> {
     *rest = &rest[rest.iter().position(|byte| !is_skipped(*byte))?..];
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(head: &str) -> Option<&'static str> {
+        prescan(head.as_bytes()).map(Encoding::name)
+    }
+
+    #[test]
+    fn the_first_attribute_of_a_name_counts() {
+        assert_eq!(found("<meta charset=koi8-r charset=gbk>"), Some("KOI8-R"));
+        assert_eq!(found("<meta a a=b charset=koi8-r a=charset>"), Some("KOI8-R"));
+        let content = "content='text/html; charset=gbk'";
+        let twice = format!("<meta http-equiv=x http-equiv=content-type {content}>");
+        assert_eq!(found(&twice), None, "a pragma that came second is none");
+        let pragma = format!("<meta {content} {content} http-equiv=Content-Type>");
+        assert_eq!(found(&pragma), Some("GBK"));
+    }
+
+    #[test]
+    fn a_declaration_that_is_cut_commented_or_in_an_attribute_is_none() {
+        for head in [
+            "<meta charset=koi8-r",
+            "<!-- <meta charset=koi8-r> ",
+            "<a title='<meta charset=koi8-r>' ",
+            "<metacharset=koi8-r>",
+            "<meta charset=no-such-charset>",
+        ] {
+            assert_eq!(found(head), None, "{head}");
+        }
+        assert_eq!(found("<!--><meta charset=koi8-r>"), Some("KOI8-R"));
+        assert_eq!(found("<meta/charset=utf-16>"), Some("UTF-8"));
+    }
 }

@@ -24,6 +24,8 @@ pub enum Place {
 
 /// The longest name, without its semicolon: `CounterClockwiseContourIntegral`.
 const NAME_BYTES_MAX: usize = 31;
+/// The longest name, its ampersand, and the byte that decides.
+pub const HELD_BYTES_MAX: usize = NAME_BYTES_MAX + 2;
 /// The longest and the shortest of the names that need no semicolon.
 const LEGACY_BYTES_MAX: usize = 6;
 const LEGACY_BYTES_MIN: usize = 2;
@@ -74,20 +76,24 @@ pub fn push_char(out: &mut Vec<u8>, character: char) {
     out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Shortens a numeric reference that is still growing (`&#000…`), in place and without changing its
-/// meaning, so that a reference of any length is carried between chunks in a few bytes.
-pub fn compact_numeric(held: &mut Vec<u8>) {
-    let digits_start = match held.get(..3) {
+/// Puts `raw`, a reference that is still growing, into `held`. A numeric one (`&#000…`) is made
+/// shorter without changing its meaning, so that one of any length is carried between chunks in a
+/// few bytes.
+pub fn hold(raw: &[u8], held: &mut Vec<u8>) {
+    held.clear();
+    let digits_start = match raw.get(..3) {
         Some(b"&#x" | b"&#X") => 3,
         Some([b'&', b'#', _]) => 2,
-        _ => return,
+        _ => return held.extend_from_slice(raw),
     };
-    let zero_count = held[digits_start..].iter().take_while(|byte| **byte == b'0').count();
+    let (prefix, digits) = raw.split_at(digits_start);
+    let zero_count = digits.iter().take_while(|byte| **byte == b'0').count();
     // One digit stays: a reference without any is not a reference.
-    let kept = held.len() - digits_start - zero_count;
-    held.drain(digits_start..digits_start + zero_count - usize::from(kept == 0 && zero_count > 0));
+    let is_zero = zero_count > 0 && zero_count == digits.len();
+    let digits = &digits[zero_count - usize::from(is_zero)..];
+    held.extend_from_slice(prefix);
     // Nine digits are beyond U+10FFFF in either base, and stay so.
-    held.truncate(digits_start + 9);
+    held.extend_from_slice(&digits[..digits.len().min(9)]);
 }
 
 fn read_numeric(bytes: &[u8], last: bool) -> Reference {
@@ -247,13 +253,19 @@ mod tests {
 
     #[test]
     fn a_growing_numeric_reference_is_compacted_without_a_change_of_meaning() {
-        for (long, short) in [("&#x000000041", "&#x41"), ("&#0000", "&#0"), ("&#65", "&#65")] {
-            let mut held = long.as_bytes().to_vec();
-            compact_numeric(&mut held);
+        let mut held = Vec::new();
+        for (long, short) in [
+            ("&#x000000041", "&#x41"),
+            ("&#0000", "&#0"),
+            ("&#65", "&#65"),
+            ("&#x", "&#x"),
+            ("&#", "&#"),
+            ("&am", "&am"),
+        ] {
+            hold(long.as_bytes(), &mut held);
             assert_eq!(held, short.as_bytes());
         }
-        let mut held = b"&#99999999999999999999".to_vec();
-        compact_numeric(&mut held);
+        hold(b"&#99999999999999999999", &mut held);
         assert_eq!(attribute(std::str::from_utf8(&held).expect("ASCII")), "\u{fffd}");
     }
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::limits::{
-    ANCHOR_TEXT_BYTES_MAX, ATTRIBUTE_BYTES_MAX, PAGE_LINK_COUNT_MAX, TITLE_BYTES_MAX,
+    ANCHOR_TEXT_BYTES_MAX, ATTRIBUTE_BYTES_MAX, NAME_BYTES_MAX, PAGE_LINK_COUNT_MAX,
+    TITLE_BYTES_MAX,
 };
 use crate::url::Url;
 
@@ -151,6 +152,39 @@ fn robots_and_language_and_title_are_read() {
 }
 
 #[test]
+fn robots_directives_of_all_metas_for_us_add_up() {
+    let robots = |html: &str| {
+        let (page, _) = read(html);
+        (page.robots.noindex, page.robots.nofollow)
+    };
+    for (html, wanted) in [
+        ("<meta name=robots content=none>", (true, true)),
+        ("<META NAME=' Robots ' CONTENT='NOFOLLOW , NoArchive'>", (false, true)),
+        ("<meta content=nofollow name=nephila>", (false, true)),
+        ("<meta name=robots content=noindex><meta name=nephila content=nofollow>", (true, true)),
+        ("<meta name=robots content=nofollow><meta name=robots content=all>", (false, true)),
+        ("<meta name=googlebot content=none><meta name=nephilax content=none>", (false, false)),
+        (
+            "<meta name=robots content='unavailable_after: 25 Jun 2030 15:00:00 GMT'>",
+            (false, false),
+        ),
+        ("<meta name=robots content='max-snippet:-1, nofollow'>", (false, true)),
+        (
+            "<meta name=robots><meta content=none><meta property=robots content=none>",
+            (false, false),
+        ),
+        ("<body><p><meta name=robots content=nofollow>", (false, true)),
+        (
+            "<!--<meta name=robots content=none>--><title><meta name=robots content=none></title>",
+            (false, false),
+        ),
+        ("<meta name=robots content='no&#102;ollow'>", (false, true)),
+    ] {
+        assert_eq!(robots(html), wanted, "{html}");
+    }
+}
+
+#[test]
 fn visible_text_is_what_a_reader_sees() {
     assert_eq!(words("<title>t</title><p>a<p>b <i>c</i>d<br>e&nbsp;&#102;"), "a b cd e\u{a0}f");
     assert_eq!(words("a<script>b</script><style>c</style><noscript>d</noscript>e"), "a e");
@@ -205,6 +239,77 @@ fn a_million_nested_elements_cost_nothing() {
         let (page, _) = read_chunks(html.as_bytes().chunks(16_384));
         assert_eq!(page.links().map(|link| link.href).collect::<Vec<_>>(), ["/x"], "{tag}");
     }
+}
+
+/// Pages of one thing without end. Each was read in time that grows with its length when this was
+/// written; with the square of it, two megabytes would take hours.
+const FLOODS: [(&str, &str); 24] = [
+    ("", "<"),
+    ("", "</"),
+    ("", "<!"),
+    ("", "<a "),
+    ("", "&"),
+    ("", "&#"),
+    ("", "&#x1"),
+    ("&#", "0"),
+    ("", "&amp"),
+    ("<p ", "a=b "),
+    ("<p ", "a='b' c=\"d\" "),
+    ("<p ", "\"'"),
+    ("<p a=", "'"),
+    ("<a ", "a=b "),
+    ("<a ", "href='x"),
+    ("<a ", "/"),
+    ("<!--", "-"),
+    ("<!--", "--!"),
+    ("<script>", "</scrip"),
+    ("<script><!--", "<script"),
+    ("<title>", "</titl"),
+    ("<textarea>", "&lt"),
+    ("<svg><![CDATA[", "]"),
+    ("<svg>", "<title><svg>"),
+];
+
+#[test]
+fn floods_of_two_megabytes_are_read_in_one_go_and_in_few_bytes() {
+    for (start, flood) in FLOODS {
+        let page = format!("{start}{}", flood.repeat(2_000_000 / flood.len()));
+        for chunk_bytes in [page.len(), 16_384] {
+            let mut tokenizer = Tokenizer::new();
+            let mut sink = WantsAll { text_bytes: 0, held_bytes: 0 };
+            for chunk in page.as_bytes().chunks(chunk_bytes) {
+                tokenizer.push(chunk, &mut sink);
+                sink.held_bytes = sink.held_bytes.max(tokenizer.held_bytes());
+            }
+            tokenizer.finish(&mut sink);
+            let held_bytes_max = 2 * (ATTRIBUTE_BYTES_MAX + 2 * NAME_BYTES_MAX + 64);
+            assert!(sink.held_bytes <= held_bytes_max, "{start}{flood}: {}", sink.held_bytes);
+            assert!(sink.text_bytes <= page.len(), "{start}{flood}");
+        }
+    }
+}
+
+struct WantsAll {
+    text_bytes: usize,
+    held_bytes: usize,
+}
+
+impl TokenSink for WantsAll {
+    fn wants_text(&self) -> bool {
+        true
+    }
+
+    fn text(&mut self, piece: &[u8]) {
+        self.text_bytes += piece.len();
+    }
+
+    fn start_tag(&mut self, tag: Tag<'_>) -> bool {
+        tag.name == TagName::A
+    }
+
+    fn attribute(&mut self, _name: &[u8], _value: Value<'_>) {}
+    fn start_tag_end(&mut self, _self_closing: bool) {}
+    fn end_tag(&mut self, _tag: Tag<'_>) {}
 }
 
 #[test]

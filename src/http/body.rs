@@ -104,6 +104,9 @@ impl ChunkReader {
                 Ok(State::SizeBlank)
             }
             (State::Size | State::SizeBlank, b';') => {
+                // Skipped unread, so it may be none that the grammar knows (`5;`, an open quote),
+                // and another reader may see its end elsewhere.
+                self.lenient = true;
                 self.count_line_byte()?;
                 Ok(State::Extension)
             }

@@ -59,6 +59,22 @@ pub(super) enum Fault {
     Other(DecodeError),
 }
 
+impl DecodeError {
+    /// As the index spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            DecodeError::UnknownCoding => "unknown_coding",
+            DecodeError::TooManyCodings => "too_many_codings",
+            DecodeError::Corrupt(_) => "corrupt",
+            DecodeError::Cut(_) => "cut",
+            DecodeError::TooLarge => "too_large",
+            DecodeError::Bomb => "bomb",
+            DecodeError::WindowTooLarge => "window_too_large",
+            DecodeError::Exhausted => "exhausted",
+        }
+    }
+}
+
 impl fmt::Display for DecodeError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -373,12 +389,17 @@ fn push_zstd(
     scratch: &mut [u8],
     output: Output<'_>,
 ) -> Result<(), Fault> {
-    let mut source = InBuffer::around(input);
-    while source.pos() < input.len() || *is_inside_frame {
-        let before = source.pos();
+    let mut input_at = 0;
+    while input_at < input.len() || *is_inside_frame {
+        // A frame's first byte goes in alone. A frame that lies whole in the input is read by other
+        // code of the library's, which checks more (an empty last block against the frame's content
+        // size), so that the verdict would depend on the cut.
+        let end = if *is_inside_frame { input.len() } else { input_at + 1 };
+        let mut source = InBuffer::around(&input[input_at..end]);
         let mut target = OutBuffer::around(&mut *scratch);
         let result = context.decompress_stream(&mut target, &mut source);
-        let made = target.pos();
+        let (taken, made) = (source.pos(), target.pos());
+        input_at += taken;
         if made > 0 {
             output(&scratch[..made])?;
         }
@@ -389,8 +410,8 @@ fn push_zstd(
             }
             Err(_) => return Err(Fault::Corrupt),
         }
-        let is_stuck = source.pos() == before && made == 0;
-        if (source.pos() == input.len() && made < scratch.len()) || is_stuck {
+        let is_stuck = taken == 0 && made == 0;
+        if (input_at == input.len() && made < scratch.len()) || is_stuck {
             break;
         }
     }

@@ -41,7 +41,6 @@ struct Draft {
 struct DraftRule {
     start: u32,
     end: u32,
-    octets: u32,
     line: u32,
     allow: bool,
 }
@@ -149,14 +148,14 @@ impl Draft {
             return;
         }
         let start = self.text.len() as u32;
-        let octets = pattern::push_normal_pattern(value, &mut self.text) as u32;
+        pattern::push_normal_pattern(value, &mut self.text);
         let end = self.text.len() as u32;
-        self.rules.push(DraftRule { start, end, octets, line, allow });
+        self.rules.push(DraftRule { start, end, line, allow });
     }
 
     /// RFC 9309 2.2.2: the match with the most octets wins, and Allow wins between equals.
     fn lay_out(mut self, sitemaps: &[Box<str>]) -> Robots {
-        self.rules.sort_by_key(|rule| (Reverse(rule.octets), !rule.allow));
+        self.rules.sort_by_key(|rule| (Reverse(rule.end - rule.start), !rule.allow));
         let text_len =
             self.rules.iter().map(|rule| (rule.end - rule.start) as usize).sum::<usize>()
                 + sitemaps.iter().map(|address| address.len()).sum::<usize>();

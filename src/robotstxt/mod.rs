@@ -26,6 +26,8 @@ mod tests;
 
 pub use reader::RobotsReader;
 
+use crate::limits::ROBOTS_MATCH_STEP_COUNT_MAX;
+
 /// The rules of one robots.txt for one product token.
 ///
 /// One text holds all patterns and sitemap addresses; an entry is 8 bytes. A file without a rule
@@ -52,8 +54,15 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict<'a> {
     pub allowed: bool,
-    /// The rule that decided; `None` if no rule matched.
+    /// The rule that decided; `None` if no rule matched, or if none was found in time.
     pub rule: Option<Rule<'a>>,
+}
+
+impl Verdict<'_> {
+    /// The rules took more than [`ROBOTS_MATCH_STEP_COUNT_MAX`] steps: forbidden, by no rule.
+    pub fn is_undecided(&self) -> bool {
+        !self.allowed && self.rule.is_none()
+    }
 }
 
 /// One Allow or Disallow line.
@@ -104,8 +113,19 @@ impl Robots {
             return Verdict { allowed: true, rule: None };
         }
         let path = pattern::normal_path(path_and_query);
-        let rule = self.rules().find(|rule| pattern::matches(rule.pattern.as_bytes(), &path));
-        Verdict { allowed: rule.is_none_or(|rule| rule.allow), rule }
+        let spellings = pattern::query_spellings(&path);
+        let mut step_count_left = ROBOTS_MATCH_STEP_COUNT_MAX;
+        for rule in self.rules() {
+            let mut is_match =
+                |path: &[u8]| pattern::matches(rule.pattern.as_bytes(), path, &mut step_count_left);
+            if is_match(&path) || spellings.iter().any(|path| is_match(path)) {
+                return Verdict { allowed: rule.allow, rule: Some(rule) };
+            }
+            if step_count_left < 0 {
+                return Verdict { allowed: false, rule: None };
+            }
+        }
+        Verdict { allowed: true, rule: None }
     }
 
     /// Time between requests that the site asks for: the longest, if it names several.

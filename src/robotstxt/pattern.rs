@@ -5,6 +5,11 @@
 //! is decoded, other `%XX` are in upper case, and octets that are neither unreserved nor reserved
 //! (spaces, quotes, everything outside ASCII) are encoded. A `%` without two digits stays.
 //!
+//! A query has more than one normal form: `?u=http://a` and `?u=http%3A%2F%2Fa` ask for the same,
+//! and the RFC's table has a rule written one way match a path written the other.
+//! [`query_spellings`] gives both; a rule that matches any of them matches. Before the `?` the two
+//! differ: `%2F` is no slash there.
+//!
 //! In a pattern, `*` stands for any octets and `$` at the end for the end of the path; these keep
 //! their own bytes, and the literal characters are `%2A` and `%24` in patterns and paths alike, as
 //! the RFC's examples have it.
@@ -58,12 +63,45 @@ pub(super) fn normal_path(path: &str) -> Cow<'_, [u8]> {
     }
 }
 
-/// Appends the normal form of `pattern` to `out`, and gives its precedence: its octets as Google's
-/// parser counts them, before `%XX` is decoded and with non-ASCII octets encoded.
-pub(super) fn push_normal_pattern(pattern: &[u8], out: &mut String) -> usize {
+/// Characters that mean nothing in a query that their encoding does not (RFC 3986 3.4, and the
+/// brackets that forms put there).
+const QUERY_DELIMITERS: &[u8; 5] = b":/@[]";
+
+/// The other spellings of a path in normal form: the delimiters in its query all encoded, and none.
+/// Empty, without an allocation, where the query has no such character: on almost every URL.
+pub(super) fn query_spellings(path: &[u8]) -> Vec<Vec<u8>> {
+    let Some(query_start) = memchr::memchr(b'?', path).map(|mark| mark + 1) else {
+        return Vec::new();
+    };
+    let delimiter_at = |index: usize| match path[index] {
+        b'%' => hex_pair(&path[index + 1..]).filter(|octet| QUERY_DELIMITERS.contains(octet)),
+        byte => Some(byte).filter(|octet| QUERY_DELIMITERS.contains(octet)),
+    };
+    if !(query_start..path.len()).any(|index| delimiter_at(index).is_some()) {
+        return Vec::new();
+    }
+    let spelt = |is_encoded: bool| {
+        let mut out = String::with_capacity(3 * path.len());
+        let mut index = query_start;
+        while index < path.len() {
+            match delimiter_at(index) {
+                Some(octet) if is_encoded => push_encoded(octet, &mut out),
+                Some(octet) => out.push(char::from(octet)),
+                None => out.push(char::from(path[index])),
+            }
+            index += if path[index] == b'%' && delimiter_at(index).is_some() { 3 } else { 1 };
+        }
+        [&path[..query_start], out.as_bytes()].concat()
+    };
+    vec![spelt(true), spelt(false)]
+}
+
+/// Appends the normal form of `pattern` to `out`. Its length is the rule's precedence: RFC 9309
+/// 2.2.2 counts the octets that match, and those are compared in normal form. Google's parser
+/// counts them as written, so that `/%62%61%7A` would beat `/baz/q`.
+pub(super) fn push_normal_pattern(pattern: &[u8], out: &mut String) {
     let last = pattern.len().wrapping_sub(1);
     normalise(pattern, |byte, index| byte == b'*' || index == last, out);
-    pattern.len() + 2 * pattern.iter().filter(|byte| !byte.is_ascii()).count()
 }
 
 /// `is_wild` says of a `*` or `$` whether it means more than itself.
@@ -111,10 +149,12 @@ fn hex_pair(bytes: &[u8]) -> Option<u8> {
 ///
 /// Each literal between stars is taken at its first place after the one before: a later place can
 /// only leave less room for the rest. So nothing is ever tried twice, and `*a*a*a*a` costs no more
-/// than its length and the path's.
-pub(super) fn matches(pattern: &[u8], path: &[u8]) -> bool {
+/// than its length and the path's, times the few bytes of a short literal. What it costs is taken
+/// from `step_count_left`, which may end below zero.
+pub(super) fn matches(pattern: &[u8], path: &[u8], step_count_left: &mut isize) -> bool {
     // Most rules fail within their first few bytes, before their stars are even looked for.
     let same_count = pattern.iter().zip(path).take_while(|(ours, theirs)| ours == theirs).count();
+    *step_count_left -= 1 + same_count as isize;
     let mut rest = &path[same_count..];
     let mut pattern = match &pattern[same_count..] {
         [] => return true,
@@ -123,7 +163,7 @@ pub(super) fn matches(pattern: &[u8], path: &[u8]) -> bool {
         _ => return false,
     };
     while let Some(star) = memchr::memchr(b'*', pattern) {
-        match after_first(rest, &pattern[..star]) {
+        match after_first(rest, &pattern[..star], step_count_left) {
             Some(after) => rest = after,
             None => return false,
         }
@@ -131,7 +171,7 @@ pub(super) fn matches(pattern: &[u8], path: &[u8]) -> bool {
     }
     match pattern.strip_suffix(b"$") {
         Some(literal) => rest.ends_with(literal),
-        None => after_first(rest, pattern).is_some(),
+        None => after_first(rest, pattern, step_count_left).is_some(),
     }
 }
 
@@ -139,15 +179,22 @@ pub(super) fn matches(pattern: &[u8], path: &[u8]) -> bool {
 const SHORT_LITERAL_BYTES: usize = 32;
 
 /// What follows the first `literal` in `path`.
-fn after_first<'a>(path: &'a [u8], literal: &[u8]) -> Option<&'a [u8]> {
+fn after_first<'a>(
+    path: &'a [u8],
+    literal: &[u8],
+    step_count_left: &mut isize,
+) -> Option<&'a [u8]> {
     let Some((first, others)) = literal.split_first() else { return Some(path) };
     if literal.len() > SHORT_LITERAL_BYTES {
-        let at = memchr::memmem::find(path, literal)?;
-        return Some(&path[at + literal.len()..]);
+        let at = memchr::memmem::find(path, literal);
+        *step_count_left -= (literal.len() + at.unwrap_or(path.len())) as isize;
+        return Some(&path[at? + literal.len()..]);
     }
     let mut rest = path;
     loop {
-        rest = &rest[memchr::memchr(*first, rest)? + 1..];
+        let at = memchr::memchr(*first, rest);
+        *step_count_left -= (literal.len() + at.unwrap_or(rest.len())) as isize;
+        rest = &rest[at? + 1..];
         if let Some(after) = rest.strip_prefix(others) {
             return Some(after);
         }
@@ -165,8 +212,13 @@ mod tests {
         out
     }
 
+    fn fast_matches(pattern: &[u8], path: &[u8]) -> bool {
+        let mut step_count_left = isize::MAX;
+        matches(pattern, path, &mut step_count_left)
+    }
+
     fn is_match(pattern: &str, path: &str) -> bool {
-        matches(normal_pattern(pattern).as_bytes(), &normal_path(path))
+        fast_matches(normal_pattern(pattern).as_bytes(), &normal_path(path))
     }
 
     /// The definition, tried every way: the oracle of [`matches`].
@@ -195,6 +247,28 @@ mod tests {
         assert!(is_match("/path/foo-%24", "/path/foo-$"));
         assert!(is_match("/a$b", "/a$b"), "a dollar that is not last is a dollar");
         assert!(!is_match("/a$b", "/a"));
+    }
+
+    #[test]
+    fn rfc_9309_2_2_2_delimiters_in_a_query_match_however_they_are_written() {
+        let matches_any = |pattern: &str, path: &str| {
+            let (pattern, path) = (normal_pattern(pattern), normal_path(path));
+            let spellings = query_spellings(&path);
+            let all = spellings.iter().map(Vec::as_slice).chain([&*path]);
+            all.into_iter().any(|path| fast_matches(pattern.as_bytes(), path))
+        };
+        let (plain, encoded) =
+            ("/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https%3A%2f%2Ffoo.bar");
+        for pattern in [plain, encoded, "/*=https:", "/*=https%3A"] {
+            assert!(matches_any(pattern, plain) && matches_any(pattern, encoded), "{pattern}");
+        }
+        assert!(matches_any("/*?filter[", "/a?filter%5Bx%5D=1"));
+        assert!(matches_any("/*?filter%5B", "/a?filter[x]=1"));
+        // In a path, and for what separates parameters, the encoding is another character.
+        assert!(!matches_any("/a/b?c", "/a%2Fb?c") && !matches_any("/a%2Fb", "/a/b?c:d"));
+        assert!(!matches_any("/a?b=c&d", "/a?b=c%26d"));
+        assert!(query_spellings(b"/a/b:c?d=e&f=%26").is_empty());
+        assert!(query_spellings(b"/a/b:c").is_empty());
     }
 
     #[test]
@@ -248,14 +322,17 @@ mod tests {
         let pattern = "/".to_string() + &"*a".repeat(8_000) + "b$";
         let path = "/".to_string() + &"a".repeat(4_000);
         // Tried every way this would not end in the life of the sun.
-        assert!(!matches(pattern.as_bytes(), path.as_bytes()));
+        let mut step_count_left = 0;
+        assert!(!matches(pattern.as_bytes(), path.as_bytes(), &mut step_count_left));
+        let step_count = -step_count_left as usize;
+        assert!(step_count < 20_000, "{step_count} steps");
     }
 
     proptest! {
         #[test]
         fn fast_matching_equals_naive(pattern in "/?[ab*]{0,9}\\$?", path in "/?[ab]{0,12}") {
             prop_assert_eq!(
-                matches(pattern.as_bytes(), path.as_bytes()),
+                fast_matches(pattern.as_bytes(), path.as_bytes()),
                 naive_matches(pattern.as_bytes(), path.as_bytes())
             );
         }

@@ -14,6 +14,8 @@ pub struct RobotsReader {
     encoding: Encoding,
     /// Bytes of the file taken so far; those beyond the limit are not.
     taken_count: usize,
+    /// There were bytes beyond the limit.
+    is_cut: bool,
     /// The beginning of a line whose end has not come yet, cut at the limit.
     line: Vec<u8>,
     line_number: u32,
@@ -45,6 +47,7 @@ impl RobotsReader {
             groups: Groups::new(product_token),
             encoding: Encoding::Unknown { start: [0; 2], len: 0 },
             taken_count: 0,
+            is_cut: false,
             line: Vec::new(),
             line_number: 1,
             after_return: false,
@@ -54,6 +57,7 @@ impl RobotsReader {
     /// Takes the next piece of the file. Bytes beyond [`ROBOTS_BYTES_MAX`] are ignored.
     pub fn push(&mut self, piece: &[u8]) {
         let room = ROBOTS_BYTES_MAX - self.taken_count;
+        self.is_cut |= piece.len() > room;
         let piece = &piece[..piece.len().min(room)];
         self.taken_count += piece.len();
         let mut rest = piece;
@@ -83,17 +87,18 @@ impl RobotsReader {
         }
     }
 
-    /// True once the limit is reached: the rest of the file need not be fetched.
+    /// True once the limit is passed: the rest of the file need not be fetched. A file that ends at
+    /// the limit is whole, its last line too.
     pub fn is_full(&self) -> bool {
-        self.taken_count == ROBOTS_BYTES_MAX
+        self.is_cut
     }
 
     pub fn finish(mut self) -> Robots {
         if matches!(self.encoding, Encoding::Unknown { .. }) {
             self.settle_without_mark();
         }
-        // At the limit the last line may be cut, and half a Disallow forbids more than it says.
-        if !self.is_full() {
+        // Half a Disallow forbids more than it says, and half an Allow allows more.
+        if !self.is_cut {
             self.end_line(&[]);
         }
         self.groups.finish()

@@ -73,6 +73,41 @@ fn rfc_the_longest_match_wins_and_allow_wins_a_tie() {
 }
 
 #[test]
+fn rfc_octets_are_counted_as_they_are_compared() {
+    // `/%62%61%7A` is `/baz`, four octets, however it is written.
+    let text = "User-agent: *\nAllow: /%62%61%7A\nDisallow: /baz/q\n";
+    assert!(!allows(text, "/baz/quux"));
+    assert!(allows(text, "/baz/p"));
+    let tie = "User-agent: *\nDisallow: /%7E%7E\nAllow: /~~\n";
+    assert!(allows(tie, "/~~x"));
+    let beyond_ascii = "User-agent: *\nDisallow: /\u{30c4}\nAllow: /%E3%83\n";
+    assert!(!allows(beyond_ascii, "/%E3%83%84"));
+}
+
+#[test]
+fn rfc_a_rule_for_a_url_in_a_query_holds_for_both_spellings_of_it() {
+    let text = "User-agent: *\nDisallow: /login?to=https://\nAllow: /login?to=https%3A%2F%2Fa\n";
+    for path in ["/login?to=https://b", "/login?to=https%3a%2F%2fb", "/login?to=https:%2F/b"] {
+        assert!(!allows(text, path), "{path}");
+    }
+    assert!(allows(text, "/login?to=https://a/x"));
+    assert!(allows(text, "/login?to=ftp://b"));
+}
+
+#[test]
+fn a_file_made_to_be_slow_forbids_what_it_does_not_decide_in_time() {
+    let slow = "Disallow: /*aaaaaaaaaaaab\n".repeat(18_000);
+    let robots = parse(&format!("User-agent: *\n{slow}Allow: /*b$\n"));
+    assert_eq!(robots.rules().count(), 18_001);
+    let verdict = robots.check(&format!("/{}", "a".repeat(4_000)));
+    assert!(verdict.is_undecided(), "{verdict:?}");
+    // What is decided in time is decided by its rule.
+    assert!(robots.check("/b").allowed);
+    assert!(!robots.check("/xaaaaaaaaaaaab").is_undecided());
+    assert!(!robots.check("/nowhere").is_undecided());
+}
+
+#[test]
 fn rfc_robots_txt_itself_is_always_allowed() {
     assert!(allows("User-agent: *\nDisallow: /\n", "/robots.txt"));
     assert!(Robots::disallow_all().check("/robots.txt").allowed);
@@ -166,9 +201,19 @@ fn rfc_500_kib_are_read_and_a_line_cut_by_the_limit_is_not() {
     assert_eq!(patterns, ["/abc"]);
     let mut reader = RobotsReader::new("nephila");
     reader.push(&vec![b'x'; ROBOTS_BYTES_MAX - 1]);
+    reader.push(b"x");
     assert!(!reader.is_full());
-    reader.push(&vec![b'x'; ROBOTS_BYTES_MAX]);
+    reader.push(b"x");
     assert!(reader.is_full());
+}
+
+#[test]
+fn rfc_a_file_that_ends_at_the_limit_is_whole() {
+    let (start, end) = ("User-agent: *\n#", "\nDisallow: /abc");
+    let text = [start, &"#".repeat(ROBOTS_BYTES_MAX - start.len() - end.len()), end].concat();
+    assert_eq!(text.len(), ROBOTS_BYTES_MAX);
+    assert!(!allows(&text, "/abc"));
+    assert!(allows(&format!("{text}d"), "/abc"), "cut: not read");
 }
 
 #[test]
@@ -254,5 +299,6 @@ proptest! {
         prop_assert!(robots.heap_bytes() <= 4 * file.len());
         let verdict = robots.check(&path);
         prop_assert_eq!(verdict.allowed, verdict.rule.is_none_or(|rule| rule.allow));
+        prop_assert!(!verdict.is_undecided());
     }
 }

@@ -271,6 +271,13 @@ impl Tokenizer {
         }
     }
 
+    /// Bytes of memory that the open token costs.
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        let pieces = [&self.tag_piece, &self.name_piece, &self.value_piece];
+        self.held.capacity() + pieces.iter().map(|piece| piece.held_bytes()).sum::<usize>()
+    }
+
     #[inline]
     fn wants_attributes(&self) -> bool {
         self.sink_wants_attributes || self.tree_wants_attributes

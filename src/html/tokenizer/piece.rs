@@ -41,6 +41,11 @@ impl Piece {
         self.keep(chunk, self.end);
     }
 
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        self.held.capacity()
+    }
+
     /// The piece in full, and whether it was longer than its bound. Call after `end`.
     #[inline]
     pub fn read<'a>(&'a mut self, chunk: &'a [u8]) -> (&'a [u8], bool) {

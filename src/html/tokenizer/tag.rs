@@ -151,12 +151,15 @@ impl Tokenizer {
 
     #[inline]
     fn before_attribute<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
-        if !self.wants_attributes()
-            && let Some((end, self_closing)) = skip_attributes(chunk, at)
-        {
-            return self.end_tag(chunk, end, self_closing, sink);
-        }
-        let at = skip_space(chunk, at);
+        let at = match self.wants_attributes() {
+            true => skip_space(chunk, at),
+            false => match skip_attributes(chunk, at) {
+                Skipped::TagEnd { at, self_closing } => {
+                    return self.end_tag(chunk, at, self_closing, sink);
+                }
+                Skipped::ChunkEnd { at } => at,
+            },
+        };
         match chunk.get(at) {
             None => at,
             Some(b'>') => self.end_tag(chunk, at, false, sink),
@@ -290,34 +293,95 @@ impl Tokenizer {
     }
 }
 
-/// The fast way through attributes that nobody wants: from `at`, between attributes, to the tag's
-/// `>` and whether a `/` stands before it. `None`: the tag goes on in the next chunk, and the
-/// states take it from `at`. Takes the same way as they do, which the chunking tests check.
+/// How far the fast way through unwanted attributes led.
+enum Skipped {
+    /// To the tag's `>`.
+    TagEnd { at: usize, self_closing: bool },
+    /// To the attribute that this chunk cuts, or to the chunk's end: the states take it from there.
+    ChunkEnd { at: usize },
+}
+
+/// The fast way through attributes that nobody wants, from `at`, between attributes. Takes the same
+/// way as the states do, which the chunking tests check.
+///
+/// What was passed is never passed again: a tag of many attributes that does not end in this chunk
+/// would cost the square of the chunk.
 #[inline]
-fn skip_attributes(chunk: &[u8], mut at: usize) -> Option<(usize, bool)> {
+fn skip_attributes(chunk: &[u8], mut at: usize) -> Skipped {
     loop {
         at = skip_space(chunk, at);
-        match *chunk.get(at)? {
-            b'>' => return Some((at, false)),
-            b'/' => {
-                at += 1;
-                if *chunk.get(at)? == b'>' {
-                    return Some((at, true));
-                }
-                continue;
+        match skip_attribute(chunk, at) {
+            Some(Passed::Attribute { end }) => at = end,
+            Some(Passed::TagEnd { at, self_closing }) => {
+                return Skipped::TagEnd { at, self_closing };
             }
-            _ => {}
+            None => return Skipped::ChunkEnd { at },
         }
-        at = skip_space(chunk, find(chunk, at + 1, NAME_END));
-        if *chunk.get(at)? != b'=' {
-            continue;
+    }
+}
+
+enum Passed {
+    Attribute { end: usize },
+    TagEnd { at: usize, self_closing: bool },
+}
+
+/// One step of [`skip_attributes`]. `None`: the chunk ends before the step does.
+#[inline]
+fn skip_attribute(chunk: &[u8], at: usize) -> Option<Passed> {
+    match *chunk.get(at)? {
+        b'>' => return Some(Passed::TagEnd { at, self_closing: false }),
+        b'/' => {
+            return Some(match *chunk.get(at + 1)? {
+                b'>' => Passed::TagEnd { at: at + 1, self_closing: true },
+                _ => Passed::Attribute { end: at + 1 },
+            });
         }
-        at = skip_space(chunk, at + 1);
-        at = match *chunk.get(at)? {
-            quote @ (b'"' | b'\'') => at + 2 + memchr(quote, &chunk[at + 1..])?,
-            // `>` here ends the tag, which the next round sees.
-            b'>' => at,
-            _ => find(chunk, at, UNQUOTED_END),
-        };
+        _ => {}
+    }
+    let equals = skip_space(chunk, find(chunk, at + 1, NAME_END));
+    if *chunk.get(equals)? != b'=' {
+        return Some(Passed::Attribute { end: equals });
+    }
+    let value = skip_space(chunk, equals + 1);
+    let end = match *chunk.get(value)? {
+        quote @ (b'"' | b'\'') => value + 2 + memchr(quote, &chunk[value + 1..])?,
+        // `>` here ends the tag, which the next step sees.
+        b'>' => value,
+        // A value may go on in the next chunk, where it looks like a name.
+        _ => Some(find(chunk, value, UNQUOTED_END)).filter(|end| *end < chunk.len())?,
+    };
+    Some(Passed::Attribute { end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the fast way leaves off: the tag's end, or what the chunk cuts.
+    fn stop(chunk: &str) -> (usize, bool) {
+        match skip_attributes(chunk.as_bytes(), 0) {
+            Skipped::TagEnd { at, .. } => (at, true),
+            Skipped::ChunkEnd { at } => (at, false),
+        }
+    }
+
+    #[test]
+    fn attributes_that_were_passed_are_not_passed_again() {
+        for (chunk, at) in [
+            ("", 0),
+            ("  ", 2),
+            ("a=1 b='2' c", 10),
+            ("a=1 b='2' c=3", 10),
+            ("a=1 b='2' c = ", 10),
+            ("a=1 b='2' c='> ", 10),
+            ("a=1 b='2'c=\"", 9),
+            ("a b c d", 6),
+            ("a/b /", 4),
+        ] {
+            assert_eq!(stop(chunk), (at, false), "{chunk}");
+        }
+        assert_eq!(stop("a=1 b='>' c=> d"), (12, true));
+        assert_eq!(stop("a=1/> d"), (4, true));
+        assert_eq!(stop("a /> d"), (3, true));
     }
 }

@@ -40,9 +40,7 @@ impl Tokenizer {
             match reference::read(&chunk[at + 1..], Place::Text, false) {
                 Reference::Incomplete => {
                     emit(sink, &chunk[start..at]);
-                    self.held.clear();
-                    self.held.extend_from_slice(&chunk[at..]);
-                    reference::compact_numeric(&mut self.held);
+                    reference::hold(&chunk[at..], &mut self.held);
                     self.state = State::Reference;
                     return chunk.len();
                 }
@@ -152,7 +150,11 @@ impl Tokenizer {
         self.held.push(chunk[at]);
         match reference::read(&self.held[1..], Place::Text, false) {
             Reference::Incomplete => {
-                reference::compact_numeric(&mut self.held);
+                // Only a numeric one can grow so long.
+                if self.held.len() > reference::HELD_BYTES_MAX {
+                    let grown = std::mem::take(&mut self.held);
+                    reference::hold(&grown, &mut self.held);
+                }
                 return at + 1;
             }
             Reference::None => self.state = State::Text,

@@ -279,6 +279,16 @@ fn rfc_zstd_frames_follow_each_other() {
 }
 
 #[test]
+fn a_zstd_frame_that_holds_less_than_it_says_gets_one_verdict_in_any_cut() {
+    // Content size 142, then a last block of no bytes.
+    let frame = b"\x28\xb5\x2f\xfd\x20\x8e\x01\0\0";
+    let whole = decode("zstd", frame, frame.len());
+    for step in 1..frame.len() {
+        assert_eq!(decode("zstd", frame, step), whole, "by {step}");
+    }
+}
+
+#[test]
 fn pooled_contexts_forget_the_last_body_even_if_it_was_cut_or_corrupt() {
     let mut pool = DecoderPool::new();
     let body = page(50_000);
