@@ -21,7 +21,7 @@ mod tests;
 
 pub use client::{decode_answer, encode_query};
 pub use frame::{FrameReader, encode_frame};
-pub use server::{Query, decode_query, encode_answer};
+pub use server::{Query, decode_query, encode_aliases, encode_answer};
 
 use crate::limits::DNS_NAME_BYTES_MAX;
 use hickory_proto::op::ResponseCode;

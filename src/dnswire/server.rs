@@ -3,7 +3,7 @@
 use super::{DnsError, Kind, Rcode};
 use crate::limits::DNS_UDP_BYTES_MAX;
 use hickory_proto::op::{Edns, Message, MessageType, OpCode, Query as Question};
-use hickory_proto::rr::rdata::SOA;
+use hickory_proto::rr::rdata::{CNAME, SOA};
 use hickory_proto::rr::{DNSClass, Name, RData, Record};
 use hickory_proto::serialize::binary::{BinEncodable, BinEncoder};
 use std::net::IpAddr;
@@ -83,6 +83,37 @@ pub fn encode_answer(
         let soa = SOA::new(zone.clone(), zone.clone(), 1, 3_600, 600, 86_400, ttl_seconds);
         message.add_authority(Record::from_rdata(zone, ttl_seconds, RData::SOA(soa)));
     }
+    finish(query, message)
+}
+
+/// The answer to `query` behind a chain of `alias_count` CNAMEs.
+pub fn encode_aliases(
+    query: &Query,
+    alias_count: u32,
+    address: IpAddr,
+    ttl_seconds: u32,
+) -> Vec<u8> {
+    let mut message = Message::new(query.id, MessageType::Response, OpCode::Query);
+    message.metadata.recursion_desired = query.recursion_desired;
+    message.metadata.recursion_available = true;
+    message.add_query(query.question.clone());
+    let mut name = query.question.name.clone();
+    for index in 0..alias_count {
+        // A label too many for the name ends the chain: the client sees a shorter one.
+        let Ok(alias) = name.prepend_label(format!("a{index}")) else { break };
+        let data = RData::CNAME(CNAME(alias.clone()));
+        message.add_answer(Record::from_rdata(name, ttl_seconds, data));
+        name = alias;
+    }
+    let data = match address {
+        IpAddr::V4(v4) => RData::A(v4.into()),
+        IpAddr::V6(v6) => RData::AAAA(v6.into()),
+    };
+    message.add_answer(Record::from_rdata(name, ttl_seconds, data));
+    finish(query, message)
+}
+
+fn finish(query: &Query, mut message: Message) -> Vec<u8> {
     if query.edns {
         let mut edns = Edns::new();
         edns.set_max_payload(DNS_UDP_BYTES_MAX);

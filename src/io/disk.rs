@@ -32,9 +32,19 @@ pub trait Disk {
 
 /// One open file with one writer. Dropping it closes it; what was not synced may be lost.
 pub trait File: 'static {
-    /// Writes all of `bytes` at the end and gives the buffer back, still full. One append at a
-    /// time. After an error the file's end is unknown: truncate to the last good size or abandon.
-    fn append(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, DiskError>>;
+    /// Writes all of `bytes` at the end and gives the buffer back, still full, whatever came of it.
+    /// One append at a time. After an error the file's end is unknown: truncate to the last good
+    /// size or abandon.
+    fn append_back(&self, bytes: Vec<u8>)
+    -> impl Future<Output = (Vec<u8>, Result<(), DiskError>)>;
+
+    /// As [`File::append_back`], for callers that do not write the same bytes again.
+    fn append(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, DiskError>> {
+        async {
+            let (bytes, result) = self.append_back(bytes).await;
+            result.map(|()| bytes)
+        }
+    }
 
     /// Up to `len` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, offset: u64, len: usize) -> impl Future<Output = Result<Vec<u8>, DiskError>>;

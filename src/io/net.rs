@@ -51,6 +51,9 @@ pub trait Stream: 'static {
         deadline: Time,
     ) -> impl Future<Output = Result<Option<Self::Chunk>, NetError>>;
 
+    /// Closes at once with a reset, as a server does that crashes. What was not sent yet is lost.
+    fn reset(self);
+
     /// True while the peer has neither spoken nor closed since the last receive: what a pooled
     /// connection must be before a request may be sent on it.
     fn is_quiet(&self) -> bool;

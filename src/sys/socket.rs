@@ -92,6 +92,22 @@ pub fn set_nodelay(fd: RawFd) -> Result<(), i32> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
 }
 
+/// Closing sends a reset from now on, and drops what is still to be sent.
+pub fn set_no_linger(fd: RawFd) -> Result<(), i32> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // SAFETY: the value is a linger of the size said.
+    check(unsafe {
+        libc::setsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            size_of::<libc::linger>() as u32,
+        )
+    })
+    .map(|_| ())
+}
+
 /// A listening socket. An unspecified address is tied to the loopback device: a test web that
 /// answers on every 127.x.y.z must not answer on a real interface.
 pub fn listener(address: SocketAddr, backlog: i32) -> Result<OwnedFd, i32> {

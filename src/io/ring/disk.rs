@@ -65,26 +65,28 @@ pub struct RingFile {
 }
 
 impl File for RingFile {
-    async fn append(&self, bytes: Vec<u8>) -> Result<Vec<u8>, DiskError> {
+    async fn append_back(&self, bytes: Vec<u8>) -> (Vec<u8>, Result<(), DiskError>) {
         let (mut bytes, mut from) = (bytes, 0);
         while from < bytes.len() {
             let (fd, offset) = (self.fd.as_raw_fd(), self.size.get());
             let write = move || Operation::Write { fd, bytes, from, offset };
-            let (result, operation) = perform(&self.core, write).await?;
-            let Operation::Write { bytes: back, .. } = operation else {
-                return Err(DiskError::Os(libc::EIO));
+            // Without an answer the world has stopped, and its buffers with it.
+            let Ok((result, Operation::Write { bytes: back, .. })) =
+                perform(&self.core, write).await
+            else {
+                return (Vec::new(), Err(DiskError::Os(libc::EIO)));
             };
             bytes = back;
             match result {
-                ..0 => return Err(disk_error(-result)),
-                0 => return Err(DiskError::Full),
+                ..0 => return (bytes, Err(disk_error(-result))),
+                0 => return (bytes, Err(DiskError::Full)),
                 _ => {
                     from += result as usize;
                     self.size.set(offset + result as u64);
                 }
             }
         }
-        Ok(bytes)
+        (bytes, Ok(()))
     }
 
     async fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {

@@ -210,6 +210,14 @@ impl Stream for RingStream {
         .await
     }
 
+    fn reset(self) {
+        let mut table = self.core.sockets.borrow_mut();
+        if let Some(fd) = &table.at(self.index).fd {
+            // A socket that cannot be told so closes in order instead: no bytes are lost by it.
+            let _ = socket::set_no_linger(fd.as_raw_fd());
+        }
+    }
+
     fn is_quiet(&self) -> bool {
         let mut table = self.core.sockets.borrow_mut();
         let socket = table.at(self.index);

@@ -1,5 +1,6 @@
 //! Simulated datagram sockets: latency, reordering, loss, and the filter of a connected socket.
 
+use super::fault::{Carriage, strikes};
 use super::network::{Network, Unknown, source_of, unspecified};
 use super::wake::Waiters;
 use super::world::SimWorld;
@@ -57,6 +58,13 @@ impl SimDatagram {
         peer: Option<SocketAddr>,
     ) -> Result<SimDatagram, NetError> {
         let network = &mut *world.shared.network.borrow_mut();
+        if let Some(peer) = peer {
+            let rate = network.faults_between(peer.ip(), None).exhausted_per_mille;
+            if strikes(&world.shared.network_chance, rate) {
+                world.record("no socket", format_args!("{peer}"));
+                return Err(NetError::Exhausted);
+            }
+        }
         let local = network.bind_socket(at)?;
         let socket = Rc::new(RefCell::new(Socket { peer, ..Socket::default() }));
         network.sockets.insert(local, socket.clone());
@@ -72,9 +80,9 @@ impl SimDatagram {
         };
         let chance = &self.world.shared.network_chance;
         let (there, back) = self.round_trip(network);
-        if chance.between(1, 1_000) <= network.model.datagram_loss_per_mille {
-            return "lost";
-        }
+        let carriage = network.faults_between(to.ip(), Some(from.ip())).carriage(chance);
+        let Carriage::Carried { late, doubled } = carriage else { return "lost" };
+        let (there, back) = (there + late, back + late);
         let wildcard = SocketAddr::new(unspecified(to.ip()), to.port());
         let receiver = network.sockets.get(&to).or_else(|| network.sockets.get(&wildcard));
         let Some(receiver) = receiver else {
@@ -91,6 +99,9 @@ impl SimDatagram {
             return "filtered";
         }
         let cut = &bytes[..bytes.len().min(SIM_DATAGRAM_BYTES_MAX)];
+        if doubled {
+            receiver.post(back, Ok((cut.to_vec(), from)));
+        }
         if receiver.post(there, Ok((cut.to_vec(), from))) { "sent" } else { "overflowed" }
     }
 

@@ -8,23 +8,32 @@
 //! ```text
 //!   executor   tasks, ready lanes per shard, timers     wake       wakers
 //!   network    listeners, who answers at an address     stream     one connection, both ends
-//!   datagram   sockets with latency and loss            tree       files, and what is synced
-//!   disk       the tree behind the seam, with latency   mailbox    bounded queues between shards
+//!   datagram   sockets with latency and loss            tree       names, and what is synced
+//!   disk       the tree behind the seam, with latency   content    a file's bytes, and the same
 //!   chance     seeded numbers                           history    events and their digest
+//!   fault      rates of what goes wrong on the network  ailment    and on the disk
+//!   mailbox    bounded queues between shards            crash      kills, power cuts, bad disks
 //! ```
 //!
-//! Faults that exist: [`Sim::kill`], [`Sim::lose_unsynced`], [`Sim::shift_wall`], silence or
-//! refusal at unknown addresses and datagram loss ([`NetModel`]), [`SimStream::abort`]. New ones
-//! belong where all traffic of a kind passes: connects in `Network::route`, bytes in `End::post`,
-//! datagrams in `SimDatagram::post`, the disk in `SimWorld::disk_wait`.
+//! Faults that exist: [`Sim::kill`], [`Sim::crash`] at any step, [`Sim::lose_unsynced`],
+//! [`Sim::shift_wall`], silence or refusal at unknown addresses ([`NetModel`]) and at known ones
+//! for a while ([`Sim::set_gate`]), [`SimStream::abort`], all of [`Faults`], for one address or for
+//! every one, all of [`DiskFaults`], [`Trouble`] for one operation, [`Sim::set_disk_capacity`],
+//! [`Sim::flip_bit`]. New ones belong where all traffic of a kind passes: connects in
+//! `Network::route`, bytes in `End::post`, datagrams in `SimDatagram::post`, the disk in
+//! `SimWorld::disk_failure`, power in `Tree::lose_unsynced`.
 //!
 //! A poll takes no virtual time. A task that spins on `yield_now` until some later moment never
 //! sees it come, and ends the run with [`SimError::Livelock`].
 
+mod ailment;
 mod chance;
+mod content;
+mod crash;
 mod datagram;
 mod disk;
 mod executor;
+mod fault;
 mod history;
 mod mailbox;
 mod network;
@@ -33,11 +42,14 @@ mod tree;
 mod wake;
 mod world;
 
+pub use ailment::{DiskFaults, DiskOperation, Trouble};
+pub use content::PowerCut;
 pub use datagram::SimDatagram;
 pub use disk::{DiskModel, SimFile};
+pub use fault::Faults;
 pub use history::Event;
 pub use mailbox::{SimInbox, SimOutbox};
-pub use network::{NetModel, SimListener, Unknown};
+pub use network::{Gate, NetModel, SimListener, Unknown};
 pub use stream::{SimChunk, SimStream};
 pub use world::SimWorld;
 
@@ -48,7 +60,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::net::IpAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -97,9 +110,12 @@ impl Sim {
             executor: Executor::new(Chance::new(seed, stream_id::LANES), START),
             network: RefCell::default(),
             network_chance: Chance::new(seed, stream_id::NETWORK),
-            root: Rc::default(),
+            tree: tree::Tree::default(),
             disk_model: Cell::default(),
             disk_chance: Chance::new(seed, stream_id::DISK),
+            power_cut: Cell::default(),
+            ailments: RefCell::default(),
+            disk_fault_chance: Chance::new(seed, stream_id::DISK_FAULTS),
             shard_chances: RefCell::default(),
             history: RefCell::default(),
             wall_shift_ns: Cell::new(0),
@@ -118,8 +134,8 @@ impl Sim {
     /// # Panics
     /// If `dir` is not a relative path without `..`.
     pub fn world_in(&self, shard: u16, dir: &Path) -> SimWorld {
-        let directory = tree::create_dir(&self.shared.root, dir).expect("a relative path");
-        tree::make_durable(&self.shared.root, dir).expect("just made");
+        let tree = &self.shared.tree;
+        let directory = tree.put_dir(&tree.root, dir).expect("a relative path");
         SimWorld::new(self.shared.clone(), shard, directory)
     }
 
@@ -134,9 +150,15 @@ impl Sim {
         self.shared.network.borrow_mut().model = model;
     }
 
-    pub fn set_disk(&self, model: DiskModel) {
-        model.check();
-        self.shared.disk_model.set(model);
+    /// What goes wrong from now on between anyone and `address`, instead of the model's faults.
+    pub fn set_faults(&self, address: IpAddr, faults: Faults) {
+        faults.check();
+        self.shared.network.borrow_mut().faults.insert(address, faults);
+    }
+
+    /// Asked at every connect whether anyone is at home there: machines that go down and come back.
+    pub fn set_gate(&self, gate: Gate) {
+        self.shared.network.borrow_mut().gate = Some(gate);
     }
 
     /// At most `count` polls in all, instead of [`crate::limits::SIM_STEP_COUNT_MAX`].
@@ -195,42 +217,11 @@ impl Sim {
         self.shared.executor.step_count()
     }
 
-    /// Ends all tasks of one shard where they stand. What they own goes with them: connections
-    /// close, listeners and sockets vanish. Files keep what was written, synced or not.
-    pub fn kill(&self, shard: u16) {
-        self.shared.record(shard, "killed", format_args!(""));
-        self.shared.executor.kill(Some(shard));
-    }
-
-    /// What a power cut does to the disk: each file keeps its synced bytes and a seeded part of the
-    /// tail, and all names that no `sync_dir` made durable are kept or lost together, by the seed.
-    /// Kill the shards first.
-    pub fn lose_unsynced(&self) {
-        let keeps_names = self.shared.disk_chance.index(2) == 0;
-        let lost_bytes =
-            tree::lose_unsynced(&self.shared.root, keeps_names, &self.shared.disk_chance);
-        let detail = format_args!("{lost_bytes} bytes, names kept: {keeps_names}");
-        self.shared.record(u16::MAX, "power lost", detail);
-    }
-
     /// Moves the wall clock, as an operator or a time daemon may. The monotonic clock stays.
     pub fn shift_wall(&self, seconds: i64) {
         let shift_ns = seconds.saturating_mul(1_000_000_000);
         let total = self.shared.wall_shift_ns.get().saturating_add(shift_ns);
         self.shared.wall_shift_ns.set(total);
-    }
-
-    /// Every file on the disk with its bytes, synced or not.
-    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
-        tree::files(&self.shared.root)
-    }
-
-    /// Puts a file on the disk, durable, in place of any other: a fixture, or a bit flipped.
-    ///
-    /// # Panics
-    /// If `path` is not the relative path of a file.
-    pub fn put_file(&self, path: &Path, bytes: Vec<u8>) {
-        tree::put_file(&self.shared.root, path, bytes).expect("a relative path of a file");
     }
 
     /// Keeps the latest events from now on, for [`Sim::events`].
@@ -280,6 +271,7 @@ mod stream_id {
     pub const LANES: u64 = 1;
     pub const NETWORK: u64 = 2;
     pub const DISK: u64 = 3;
+    pub const DISK_FAULTS: u64 = 4;
     pub const SHARDS: u64 = 1 << 32;
 }
 
@@ -289,9 +281,12 @@ struct Shared {
     executor: Rc<Executor>,
     network: RefCell<network::Network>,
     network_chance: Chance,
-    root: tree::DirRef,
+    tree: tree::Tree,
     disk_model: Cell<DiskModel>,
     disk_chance: Chance,
+    power_cut: Cell<PowerCut>,
+    ailments: RefCell<ailment::Ailments>,
+    disk_fault_chance: Chance,
     shard_chances: RefCell<BTreeMap<u16, Rc<Chance>>>,
     history: RefCell<history::History>,
     wall_shift_ns: Cell<i64>,

@@ -5,13 +5,15 @@
 //! is delivered by an event: what is sent carries its time of arrival, and the reader's timer waits
 //! for that.
 
+use super::chance::Chance;
 use super::datagram::{SimDatagram, Socket};
+use super::fault::{Fate, Faults, strikes};
 use super::stream::{Link, LinkRef, SimStream};
 use super::wake::Waiters;
 use super::world::SimWorld;
 use crate::base::Time;
 use crate::io::clock::Clock;
-use crate::io::net::{Listener, Net, NetError};
+use crate::io::net::{Listener, Net, NetError, Stream};
 use crate::limits::{
     RING_BUFFER_BYTES, SIM_BACKLOG_COUNT_MAX, SIM_CONNECT_MS_MAX, SIM_WINDOW_BYTES,
 };
@@ -34,11 +36,11 @@ pub struct NetModel {
     /// Unread bytes before a sender waits.
     pub window_bytes: usize,
     pub unknown: Unknown,
-    /// Datagrams lost, of a thousand.
-    pub datagram_loss_per_mille: u64,
+    /// What goes wrong at every address that has no faults of its own.
+    pub faults: Faults,
 }
 
-/// What a connect to an address where nobody listens meets.
+/// What a connect to an address where nobody listens, or nobody is at home, meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// A refusal, one round trip later.
@@ -55,7 +57,7 @@ impl Default for NetModel {
             segment_bytes_max: RING_BUFFER_BYTES,
             window_bytes: SIM_WINDOW_BYTES,
             unknown: Unknown::Refuse,
-            datagram_loss_per_mille: 0,
+            faults: Faults::default(),
         }
     }
 }
@@ -64,13 +66,18 @@ impl NetModel {
     pub(super) fn check(&self) {
         assert!(self.latency_us_min <= self.latency_us_max, "a range of latencies");
         assert!(self.segment_bytes_max > 0 && self.window_bytes > 0, "bytes can move");
-        assert!(self.datagram_loss_per_mille <= 1_000, "a part of a thousand");
+        self.faults.check();
     }
 }
+
+/// Who is away at an address at a time; `None` if someone is at home.
+pub type Gate = Box<dyn Fn(IpAddr, Time) -> Option<Unknown>>;
 
 #[derive(Default)]
 pub(super) struct Network {
     pub model: NetModel,
+    pub faults: BTreeMap<IpAddr, Faults>,
+    pub gate: Option<Gate>,
     listeners: BTreeMap<SocketAddr, Rc<RefCell<Backlog>>>,
     pub sockets: BTreeMap<SocketAddr, Rc<RefCell<Socket>>>,
     /// Counts connections, to name them in the history.
@@ -105,12 +112,30 @@ impl Network {
         Network::bind(at, &self.sockets, &mut self.port_count)
     }
 
-    /// Who answers at `to`.
-    fn route(&self, to: SocketAddr) -> Route {
+    /// What goes wrong between two addresses: a machine's own line counts, whoever speaks first.
+    pub fn faults_between(&self, to: IpAddr, from: Option<IpAddr>) -> &Faults {
+        let own = self.faults.get(&to).or_else(|| self.faults.get(&from?));
+        own.unwrap_or(&self.model.faults)
+    }
+
+    /// Who answers at `to`, and how late the question gets there.
+    fn route(&self, to: SocketAddr, now: Time, chance: &Chance) -> Route {
+        let faults = self.faults_between(to.ip(), None);
+        if strikes(chance, faults.exhausted_per_mille) {
+            return Route::Exhausted;
+        }
+        let away = self.gate.as_ref().and_then(|gate| gate(to.ip(), now));
+        if away == Some(Unknown::Refuse) || strikes(chance, faults.refused_per_mille) {
+            return Route::Refusal;
+        }
+        if away == Some(Unknown::Silence) || strikes(chance, faults.unanswered_per_mille) {
+            return Route::Silence;
+        }
+        let Some(late) = faults.syn_delay(chance) else { return Route::Silence };
         let wildcard = SocketAddr::new(unspecified(to.ip()), to.port());
         match self.listeners.get(&to).or_else(|| self.listeners.get(&wildcard)) {
             Some(backlog) if backlog.borrow().pending.len() < SIM_BACKLOG_COUNT_MAX => {
-                Route::Listener(backlog.clone())
+                Route::Listener { backlog: backlog.clone(), late, fate: faults.fate(chance) }
             }
             Some(_) => Route::Silence,
             None if self.model.unknown == Unknown::Silence => Route::Silence,
@@ -120,7 +145,13 @@ impl Network {
 }
 
 enum Route {
-    Listener(Rc<RefCell<Backlog>>),
+    Listener {
+        backlog: Rc<RefCell<Backlog>>,
+        late: Duration,
+        fate: Fate,
+    },
+    /// We have no socket for it.
+    Exhausted,
     Refusal,
     Silence,
 }
@@ -170,19 +201,22 @@ impl SimWorld {
     fn dial(&self, to: SocketAddr) -> (Result<SimStream, NetError>, Time) {
         let there = self.now() + self.latency();
         let back = there + self.latency();
-        let route = self.shared.network.borrow().route(to);
+        let chance = &self.shared.network_chance;
+        let route = self.shared.network.borrow().route(to, self.now(), chance);
         match route {
+            Route::Exhausted => (Err(NetError::Exhausted), self.now()),
             Route::Refusal => (Err(NetError::Refused), back),
             Route::Silence => {
                 let patience = Duration::from_millis(SIM_CONNECT_MS_MAX);
                 (Err(NetError::TimedOut), self.now() + patience)
             }
-            Route::Listener(backlog) => {
+            Route::Listener { backlog, late, fate } => {
+                let (there, back) = (there + late, back + late);
                 let network = &mut *self.shared.network.borrow_mut();
                 network.link_count += 1;
                 let number = network.link_count;
                 let local = SocketAddr::new(source_of(to.ip()), next_port(&mut network.port_count));
-                let link = Link::new(number, local, to);
+                let link = Link::new(number, local, to, fate);
                 self.record("connecting", format_args!("#{number} {local} -> {to}"));
                 let mut backlog = backlog.borrow_mut();
                 backlog.pending.insert((there, number), link.clone());
@@ -231,7 +265,7 @@ impl Drop for SimListener {
         self.world.shared.network.borrow_mut().listeners.remove(&self.local);
         let pending = std::mem::take(&mut self.backlog.borrow_mut().pending);
         for link in pending.into_values() {
-            SimStream::accepted(self.world.clone(), link).abort();
+            SimStream::accepted(self.world.clone(), link).reset();
         }
     }
 }

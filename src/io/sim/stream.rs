@@ -5,10 +5,14 @@
 //! sent to a stream that is gone is lost, and a reset comes back one round trip later. A reset
 //! never takes away bytes that arrived before it, as on Linux.
 //!
+//! A connection may carry a [`Fate`] that strikes at one byte. A struck connection is severed: what
+//! is sent on it afterwards is lost, and nobody hears of a close.
+//!
 //! Invariant: `unread_bytes` is the sum of the queued segments (or of what was lost, once the
-//! reader is gone) and never exceeds the window.
+//! reader is gone or the connection severed) and never exceeds the window.
 
 use super::executor::Alarm;
+use super::fault::{Fate, Strike, TO_DIALLER};
 use super::wake::Waiters;
 use super::world::SimWorld;
 use crate::base::Time;
@@ -21,6 +25,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) type LinkRef = Rc<RefCell<Link>>;
@@ -59,11 +64,6 @@ impl SimStream {
         self.link.borrow().number
     }
 
-    /// Closes with a reset, as a server does that crashes or lingers for no time.
-    pub fn abort(mut self) {
-        self.leave(true);
-    }
-
     fn poll_send(
         &mut self,
         bytes: &[u8],
@@ -74,21 +74,31 @@ impl SimStream {
     ) -> Poll<Result<(), NetError>> {
         let now = self.world.now();
         let link = &mut *self.link.borrow_mut();
-        let (own, peer) = link.sides(self.side);
+        let [dialler, listener] = &mut link.ends;
+        let (own, peer) =
+            if self.side == TO_DIALLER { (dialler, listener) } else { (listener, dialler) };
         if own.reset_at <= now {
             return Poll::Ready(Err(NetError::Reset));
         }
-        if peer.gone && !bytes.is_empty() {
+        if peer.gone && !peer.severed && !bytes.is_empty() {
             let round_trip = self.world.latency() + self.world.latency();
             own.reset_at = own.reset_at.min((now + round_trip).max(own.last_arrival));
         }
         let window_bytes = self.world.shared.network.borrow().model.window_bytes;
         while *sent < bytes.len() && peer.unread_bytes < window_bytes {
+            if let Some(strike) = peer.due_strike() {
+                strike_between(&self.world, own, peer, strike);
+                self.world.record("fault", format_args!("#{} {}", link.number, strike.name()));
+            }
             let room_bytes = window_bytes - peer.unread_bytes;
             *sent += peer.post(&self.world, &bytes[*sent..], room_bytes);
         }
-        if *sent == bytes.len() {
+        let is_done = !self.world.acknowledged || peer.unread_bytes == 0;
+        if *sent == bytes.len() && is_done {
             return Poll::Ready(Ok(()));
+        }
+        if self.world.acknowledged && (peer.gone || peer.severed) {
+            return Poll::Ready(Err(NetError::Closed));
         }
         if deadline <= now {
             return Poll::Ready(Err(NetError::TimedOut));
@@ -132,7 +142,7 @@ impl SimStream {
         own.gone = true;
         let first_unread_at = own.segments.front().map(|segment| segment.at);
         own.segments.clear();
-        if peer.gone || own.reset_at <= now {
+        if peer.gone || own.severed || own.reset_at <= now {
             return;
         }
         let told_at = (now + self.world.latency()).max(peer.last_arrival);
@@ -181,6 +191,10 @@ impl Stream for SimStream {
         result
     }
 
+    fn reset(mut self) {
+        self.leave(true);
+    }
+
     fn is_quiet(&self) -> bool {
         self.link.borrow().ends[self.side].next_at() > self.world.now()
     }
@@ -207,8 +221,14 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(number: u64, dialler: SocketAddr, dialled: SocketAddr) -> LinkRef {
-        Rc::new(RefCell::new(Link { number, ends: [End::new(dialler), End::new(dialled)] }))
+    pub fn new(number: u64, dialler: SocketAddr, dialled: SocketAddr, fate: Fate) -> LinkRef {
+        let mut ends = [End::new(dialler, fate), End::new(dialled, fate)];
+        if let Some((side, at, strike)) = fate.strike {
+            ends[side].strike = Some((at, strike));
+        }
+        // Slow peers are those that answer.
+        ends[TO_DIALLER].bytes_per_second = fate.trickle_bytes_per_second;
+        Rc::new(RefCell::new(Link { number, ends }))
     }
 
     /// The own end and the peer's.
@@ -230,6 +250,13 @@ struct End {
     reset_at: Time,
     /// Our stream was dropped.
     gone: bool,
+    /// A fault has cut the connection: nothing that is sent from now on gets here.
+    severed: bool,
+    /// Bytes sent here so far, and what happens at one of them.
+    posted_bytes: u64,
+    strike: Option<(u64, Strike)>,
+    bytes_per_second: Option<u64>,
+    fate: Fate,
     readers: Waiters,
     writers: Waiters,
 }
@@ -240,7 +267,7 @@ struct Segment {
 }
 
 impl End {
-    fn new(address: SocketAddr) -> End {
+    fn new(address: SocketAddr, fate: Fate) -> End {
         End {
             address,
             segments: VecDeque::new(),
@@ -249,6 +276,11 @@ impl End {
             closed_at: Time::NEVER,
             reset_at: Time::NEVER,
             gone: false,
+            severed: false,
+            posted_bytes: 0,
+            strike: None,
+            bytes_per_second: None,
+            fate,
             readers: Waiters::default(),
             writers: Waiters::default(),
         }
@@ -263,15 +295,32 @@ impl End {
         let upper = (segment_bytes_max >> chance.index(4)).max(1);
         let len = chance.between(1, upper as u64) as usize;
         let len = len.min(bytes.len()).min(room_bytes);
+        let len = self.bytes_per_second.map_or(len, |rate| len.min(trickle_bytes(rate)));
+        // Up to the byte of the strike, and not over it.
+        let len = self.strike.map_or(len, |(at, _)| {
+            len.min(usize::try_from(at - self.posted_bytes).unwrap_or(usize::MAX))
+        });
         self.unread_bytes += len;
-        if self.gone {
+        self.posted_bytes += len as u64;
+        if self.gone || self.severed {
             return len;
         }
-        let at = (world.now() + world.latency()).max(self.last_arrival);
+        let mut at = world.now() + world.latency() + self.fate.spike(chance);
+        at = at.max(self.last_arrival);
+        if let Some(rate) = self.bytes_per_second {
+            at += Duration::from_nanos(len as u64 * 1_000_000_000 / rate);
+        }
         self.last_arrival = at;
         self.segments.push_back(Segment { at, bytes: bytes[..len].to_vec() });
         self.readers.wake_all();
         len
+    }
+
+    /// The strike whose byte is the next to be sent here; told once.
+    fn due_strike(&mut self) -> Option<Strike> {
+        let (_, strike) = self.strike.filter(|(at, _)| *at <= self.posted_bytes)?;
+        self.strike = None;
+        Some(strike)
     }
 
     /// When there is something to read: bytes, the close or a reset.
@@ -294,4 +343,37 @@ impl End {
             None => Err(NetError::Reset),
         }
     }
+}
+
+/// Lets `strike` happen to a connection on which `from` was about to send to `to`.
+fn strike_between(world: &SimWorld, from: &mut End, to: &mut End, strike: Strike) {
+    let now = world.now();
+    if let Strike::Stall(pause) = strike {
+        to.last_arrival = to.last_arrival.max(now) + pause;
+        return;
+    }
+    let to_at = (now + world.latency()).max(to.last_arrival);
+    let from_at = (now + world.latency()).max(from.last_arrival);
+    match strike {
+        Strike::Reset => {
+            to.reset_at = to.reset_at.min(to_at);
+            from.reset_at = from.reset_at.min(from_at);
+        }
+        Strike::Close => {
+            to.closed_at = to.closed_at.min(to_at);
+            from.reset_at = from.reset_at.min(from_at);
+        }
+        Strike::Vanish | Strike::Stall(_) => {}
+    }
+    for end in [from, to] {
+        end.severed = true;
+        end.strike = None;
+        end.readers.wake_all();
+        end.writers.wake_all();
+    }
+}
+
+/// A trickle arrives a quarter of a second's worth at a time.
+fn trickle_bytes(bytes_per_second: u64) -> usize {
+    usize::try_from(bytes_per_second / 4).unwrap_or(usize::MAX).max(1)
 }

@@ -19,17 +19,26 @@ pub struct SimWorld {
     pub(super) shard: u16,
     /// The data directory.
     pub(super) directory: DirRef,
+    /// Sends end when the peer has read what was sent, not when it is on its way.
+    pub(super) acknowledged: bool,
     chance: Rc<super::Chance>,
 }
 
 impl SimWorld {
     pub(super) fn new(shared: Rc<Shared>, shard: u16, directory: DirRef) -> SimWorld {
         let chance = shared.shard_chance(shard);
-        SimWorld { shared, shard, directory, chance }
+        SimWorld { shared, shard, directory, acknowledged: false, chance }
     }
 
     pub fn shard(&self) -> u16 {
         self.shard
+    }
+
+    /// The same world, but for one thing that no real one can do: a send succeeds once the peer has
+    /// read all of it, and fails as soon as it never will. For servers whose log must say what
+    /// their clients got, whatever happened on the way.
+    pub fn acknowledged(self) -> SimWorld {
+        SimWorld { acknowledged: true, ..self }
     }
 
     /// Adds a line of the caller's own to the history and its digest.
