@@ -34,13 +34,28 @@ pub enum Via {
     Seed = 0,
     Link = 1,
     Redirect = 2,
+    /// Named as a sitemap, by a robots.txt or an index. What a sitemap lists are links.
     Sitemap = 3,
     /// A robots.txt on its way through a host's queue.
     Robots = 4,
 }
 
+impl Via {
+    pub fn name(self) -> &'static str {
+        match self {
+            Via::Seed => "seed",
+            Via::Link => "link",
+            Via::Redirect => "redirect",
+            Via::Sitemap => "sitemap",
+            Via::Robots => "robots",
+        }
+    }
+}
+
 /// The URLs (low halves of their fingerprints) that redirected here, first to last. At most
-/// [`crate::limits::REDIRECT_COUNT_MAX`] long; empty for almost every URL.
+/// [`crate::limits::REDIRECT_COUNT_MAX`] long; empty for almost every URL. That of a sitemap begins
+/// with the key of the host whose robots.txt named it: its word travels with it, over cores, queues
+/// and restarts.
 pub type Trail = Box<[u64]>;
 
 /// A URL that someone found, on its way to the shard that owns its host. The URL is normalised.
@@ -100,6 +115,8 @@ pub enum Outcome {
     Reset,
     RobotsDenied,
     RobotsUnreachable,
+    /// Its origin has failed for so long that it was given up: not asked for.
+    OriginDown,
     /// We had no descriptor, port or buffer for it.
     Shed,
     /// The crawl ended (page or time limit, signal) before the request was answered.
@@ -164,6 +181,7 @@ impl Outcome {
             Reset,
             RobotsDenied,
             RobotsUnreachable,
+            OriginDown,
             Shed,
             Cancelled,
         ]
@@ -201,7 +219,8 @@ impl Outcome {
             HeadTimedOut      => row("head_timed_out",      Server,  true,  BackOff),
             Reset             => row("reset",               Network, true,  BackOff),
             RobotsDenied      => row("robots_denied",       Policy,  false, Penalty::None),
-            RobotsUnreachable => row("robots_unreachable",  Server,  true,  BackOff),
+            RobotsUnreachable => row("robots_unreachable",  Server,  false, BackOff),
+            OriginDown        => row("origin_down",         Server,  false, Penalty::None),
             Shed              => row("shed",                Us,      true,  Penalty::None),
             Cancelled         => row("cancelled",           Us,      false, Penalty::None),
         }
@@ -209,6 +228,11 @@ impl Outcome {
 
     pub fn name(self) -> &'static str {
         self.row().name
+    }
+
+    /// There is a body to read, whole or cut.
+    pub fn is_page(self) -> bool {
+        matches!(self, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime)
     }
 }
 
@@ -224,24 +248,32 @@ pub struct Original {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
+/// Where hosts of several cores take turns: one request at a time, a delay apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum TurnPlace {
+    Address(IpAddr),
+    /// A registrable domain, by the hash of its name.
+    Domain(u64),
+}
+
 /// From one core to another. Sent in batches, a batch per peer and turn of the loop.
 #[derive(Clone, Debug)]
 pub enum Message {
     Link(Candidate),
-    /// May `host` speak to `address`? Answered by [`Message::TurnGranted`] when it may, at once.
+    /// May `host` speak at `place`? Answered by [`Message::TurnGranted`] when it may, at once.
     TurnWanted {
-        address: IpAddr,
+        place: TurnPlace,
         host: HostKey,
         asker: ShardIndex,
         delay_ms: u32,
     },
     TurnGranted {
-        address: IpAddr,
+        place: TurnPlace,
         host: HostKey,
     },
     /// The turn is over; the server saw the request at `used_at` or earlier (`None`: not used).
     TurnReturned {
-        address: IpAddr,
+        place: TurnPlace,
         host: HostKey,
         used_at: Option<Time>,
     },
@@ -298,7 +330,7 @@ pub enum Command {
     },
     /// So many more pages may be fetched.
     Budget(u64),
-    /// Finish what is under way, then end.
+    /// Finish what is under way, start nothing, and say when that is done.
     Drain,
     /// End now; what is under way is given up.
     Halt,
@@ -309,6 +341,8 @@ pub enum Command {
 pub enum RobotsAnswer {
     /// 2xx: the body, cut at the limit.
     Rules(Box<[u8]>),
+    /// 304: what is known still holds.
+    Unchanged,
     /// 4xx other than 429, and redirects beyond the limit are not among them: crawl freely.
     Absent,
     /// 5xx, 429 or no answer: nothing may be fetched until it answers.

@@ -14,6 +14,7 @@ pub mod html;
 pub mod http;
 pub mod robotstxt;
 pub mod simhash;
+pub mod sitemap;
 pub mod url;
 pub mod warc;
 
@@ -35,6 +36,8 @@ pub mod store;
 pub mod shard;
 
 // Layer 5: the program and its tools.
+pub mod audit;
+pub mod bench;
 pub mod control;
 pub mod engine;
 pub mod tools;

@@ -75,8 +75,37 @@ pub const ROBOTS_BYTES_MAX: usize = 512 * 1024;
 pub const ROBOTS_LINE_BYTES_MAX: usize = 16 * 1024;
 pub const ROBOTS_RULE_COUNT_MAX: usize = 20_000;
 pub const ROBOTS_SITEMAP_COUNT_MAX: usize = 256;
+/// Steps, of about a nanosecond, that judge one path; then the path is forbidden, by no rule. Real
+/// files need some 100,000 at the most; one of 20,000 rules like `/*aaaaaaaaaaaaaaab` would need a
+/// billion for each of its URLs.
+pub const ROBOTS_MATCH_STEP_COUNT_MAX: isize = 1 << 22;
 /// A longer Crawl-delay counts as this: a day, after which the file is read again anyway.
 pub const ROBOTS_DELAY_MS_MAX: u64 = 24 * 3_600 * 1_000;
+
+// --- Sitemaps -----------------------------------------------------------------------------------
+
+/// Entries taken from one sitemap: the protocol's own limit. The rest are counted and dropped. Its
+/// 50 MB are not reached: the caps of the body and of its decoding come first, and what was listed
+/// before them stands.
+pub const SITEMAP_URL_COUNT_MAX: usize = 50_000;
+/// Bytes of the addresses kept of one sitemap until they are routed; the rest are counted and
+/// dropped. 50,000 of 160 bytes fit.
+pub const SITEMAP_KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Indexes between a robots.txt and a list of pages. The protocol allows one; sitemaps below more
+/// are counted and not asked for.
+pub const SITEMAP_INDEX_DEPTH_MAX: u16 = 3;
+/// Sitemaps that the indexes on one host may name, beside what robots.txt files do; the rest are
+/// counted and not asked for.
+pub const SITEMAP_HOST_DOCUMENT_COUNT_MAX: u32 = 1_000;
+/// URLs that the sitemaps on one host may list, known ones included; the rest are counted and
+/// dropped.
+pub const SITEMAP_HOST_URL_COUNT_MAX: u32 = 1_000_000;
+/// Bytes held back for the XML declaration; a longer one is not believed.
+pub const SITEMAP_DECLARATION_BYTES_MAX: usize = 256;
+/// A tag's or an attribute's name; a longer one is none that matters.
+pub const SITEMAP_NAME_BYTES_MAX: usize = 128;
+/// A date or a priority; a longer one is ignored.
+pub const SITEMAP_FIELD_BYTES_MAX: usize = 64;
 
 // --- DNS messages -------------------------------------------------------------------------------
 
@@ -172,6 +201,14 @@ pub const SIM_DATAGRAM_BYTES_MAX: usize = 4_096;
 /// How long a connect without an answer goes on (Linux: six SYN retries, 127 s).
 pub const SIM_CONNECT_MS_MAX: u64 = 127_000;
 
+/// How long the shards of a simulated crawl may take to drain; then the run failed. Above any
+/// wait of a visit: an answer's, a lookup's, a full disk queue's.
+pub const SIM_DRAIN_MS_MAX: u64 = 3_600_000;
+/// Batches in the mailbox of a simulated shard: few, so that full ones are met.
+pub const SIM_MAILBOX_BATCH_COUNT: usize = 64;
+/// Breaches of one kind that a run shows; all are counted.
+pub const SIM_BREACH_COUNT_SHOWN: usize = 5;
+
 // --- Fetch --------------------------------------------------------------------------------------
 
 /// TLS sessions remembered by one core for resumption; the oldest is forgotten.
@@ -191,6 +228,18 @@ pub const HOST_COUNT_MAX: usize = 1 << 22;
 pub const HOST_PAGE_COUNT_MAX: u32 = 1_000_000;
 /// Scheme and port pairs of one host; a page can name 65,535 ports of it, few of them real.
 pub const HOST_ORIGIN_COUNT_MAX: usize = 32;
+/// Segments of a path; deeper URLs are dropped and counted as traps. Real ones have under 20.
+pub const PATH_SEGMENT_COUNT_MAX: usize = 32;
+/// Times that one segment may stand in a path; more is a circle of relative links, dropped and
+/// counted as a trap. Dates and locales repeat a segment two or three times at the most.
+pub const REPEATED_SEGMENT_COUNT_MAX: usize = 4;
+/// URLs of one shape taken from one host, where an operator says nothing else; more are dropped and
+/// counted as a trap. Twice what a large site of numbered articles has, a fifth of a host's budget.
+pub const SKELETON_PAGE_COUNT: u64 = 20_000;
+/// URLs of a host from which on its shapes are counted: smaller hosts cost nothing.
+pub const SKELETON_WATCH_COUNT_MIN: u32 = 512;
+/// Shapes counted for one host, in 4 KiB; a further one takes the place of a rare one.
+pub const SKELETON_COUNT_MAX: usize = 256;
 /// Bytes of RAM an idle host may cost: name, schedule and index included, the shard's data not.
 pub const HOST_IDLE_BYTES_MAX: usize = 200;
 /// URLs in the queues, and the bytes of their records; beyond either, the lowest class goes.
@@ -202,6 +251,51 @@ pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
 pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 14;
 /// Of the Bloom filter when it is full; with eight bits set a URL, about 0.5 % false "maybe".
 pub const BLOOM_BITS_PER_URL: usize = 12;
+
+// --- URL seen on disk (each per core) -----------------------------------------------------------
+
+/// Fingerprints in RAM that are in no run yet; so many are sorted and written as a run.
+pub const SEEN_FRESH_COUNT: usize = 1 << 19;
+pub const SEEN_FRESH_COUNT_LARGEST: usize = 1 << 22;
+/// Of them, those gathered while a run is written; beyond it the shard starts no new fetches.
+pub const SEEN_FRESH_COUNT_MAX: usize = 2 * SEEN_FRESH_COUNT;
+/// Deferred candidates, and the bytes of their records, that begin a merge.
+pub const SEEN_BATCH_COUNT: usize = 1 << 19;
+pub const SEEN_BATCH_BYTES: usize = 64 * 1024 * 1024;
+/// Deferred candidates in all, those in a merge included; beyond either bound the shard starts no
+/// new fetches until the merge is done. What is under way may still bring links.
+pub const SEEN_DEFERRED_COUNT_MAX: usize = 2 * SEEN_BATCH_COUNT;
+pub const SEEN_DEFERRED_BYTES_MAX: usize = 2 * SEEN_BATCH_BYTES;
+/// A deferred candidate waits no longer for its merge to begin, however few wait with it. The disk
+/// then reads only the blocks that could hold them.
+pub const SEEN_LAG_MS: u64 = 1_000;
+/// Records of deferred candidates lie in pieces of this size: growing copies nothing.
+pub const SEEN_PIECE_BYTES: usize = 256 * 1024;
+/// Parts of the Bloom filter, each for a range of slots; one is rebuilt at a time.
+pub const SEEN_SLICE_COUNT: usize = 64;
+/// URLs that a slice has room for at first.
+pub const SEEN_SLICE_URL_COUNT: usize = 1_024;
+/// A slice that is full grows to this share of its URLs, four thirds: from 12 bits a URL to 16.
+pub const SEEN_GROWTH_NUMERATOR: usize = 4;
+pub const SEEN_GROWTH_DENOMINATOR: usize = 3;
+/// A block of a run, with its checksum; and one read or write, of whole blocks.
+pub const SEEN_BLOCK_BYTES: usize = 16 * 1024;
+pub const SEEN_TRANSFER_BYTES: usize = 256 * 1024;
+/// Runs of about one size that are merged into one.
+pub const SEEN_TIER_RUN_COUNT: usize = 4;
+/// Runs in all; at the bound no run is written until a compaction is done. Four in each of twelve
+/// sizes, from half a million fingerprints to two million million: not met while disks hold.
+pub const SEEN_RUN_COUNT_MAX: usize = 48;
+/// A run's index, as its trailer tells it; a larger one is damage. A run of 2^36 fingerprints.
+pub const SEEN_INDEX_BYTES_MAX: u64 = 1 << 30;
+/// Bytes that merges and compactions read and write a second, each, while fetching goes on. When
+/// the shard waits for them they run as fast as they can.
+pub const SEEN_BYTES_PER_SECOND: u64 = 512 * 1024 * 1024;
+/// Fingerprints sorted, merged or judged before other tasks of the core run: under a millisecond.
+pub const SEEN_STEP_COUNT: usize = 4_096;
+/// How soon a merge that the disk refused is tried again.
+pub const SEEN_RETRY_MS: u64 = 1_000;
+
 // --- Metrics ------------------------------------------------------------------------------------
 
 /// Longest time a histogram tells apart; longer counts as this. Ten minutes: above any deadline.
@@ -249,6 +343,14 @@ pub const WEB_SPARE_BUFFER_COUNT_MAX: usize = 256;
 /// Log lines gathered before the sink sees them.
 pub const WEB_LOG_BUFFER_BYTES: usize = 256 * 1024;
 pub const WEB_LOG_FLUSH_MS: u64 = 500;
+/// Of a robots.txt served, in the log; the rest is not in it. No crawler need read more.
+pub const WEB_LOG_BODY_BYTES_MAX: usize = 512 * 1024;
+/// A line's buffer that has grown larger is freed, not kept for the next request.
+pub const WEB_LOG_DRAFT_BYTES_KEPT: usize = 4 * 1024;
+/// What a hostile server calls endless ends here, if its client has not closed before.
+pub const WEB_ENDLESS_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
+/// Names of the farm that share one address; others do not exist.
+pub const WEB_FARM_HOST_COUNT: usize = 1_000;
 /// Certificates issued on demand and kept; beyond it the cache starts anew.
 pub const WEB_CERTIFICATE_COUNT_MAX: usize = 65_536;
 
@@ -283,13 +385,50 @@ pub const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
 pub const CDXJ_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Lines of the request log held before they are appended; at twice this, writers wait.
 pub const REQUEST_LOG_BUFFER_BYTES: usize = 64 * 1024;
+/// The end of a log that is searched for blocks which a power cut kept from the disk. What is older
+/// the kernel wrote back long ago (Linux: dirty pages after 30 s) and is taken as it is.
+pub const REQUEST_LOG_CHECK_BYTES: u64 = 64 * 1024 * 1024;
+/// How long a shard waits before it tries a failed disk again; doubled with every failure, ...
+pub const DISK_RETRY_MS_MIN: u64 = 1_000;
+/// ... up to this.
+pub const DISK_RETRY_MS_MAX: u64 = 30_000;
 /// One read when a torn file is searched for its last whole record.
 pub const SALVAGE_READ_BYTES: usize = 1024 * 1024;
 
 // --- Politeness ---------------------------------------------------------------------------------
 
-/// How often a failing host's wait doubles, from the retry base on; then it stays as it is.
-pub const BACK_OFF_DOUBLINGS_MAX: u8 = 6;
+/// Origins of one core that are remembered as failing; beyond it a further one is asked at its
+/// host's pace, without a breaker.
+pub const AILING_ORIGIN_COUNT_MAX: usize = 1 << 20;
+/// URLs of one core that wait for another try by themselves; beyond it their hosts wait with them.
+pub const RETRY_WAITING_COUNT_MAX: usize = 1 << 20;
+/// An ETag or a Last-Modified of a robots.txt; a longer one is not kept.
+pub const ROBOTS_VALIDATOR_BYTES_MAX: usize = 128;
+/// Robots.txt files that moved and are followed at once on behalf of other hosts, each per core;
+/// beyond it the askers are told that theirs is unreachable.
+pub const ERRAND_COUNT_MAX: usize = 65_536;
+
+// --- Audit --------------------------------------------------------------------------------------
+
+/// Redirects of a robots.txt that are followed (RFC 9309 2.3.1.2); beyond them it is unreachable.
+pub const AUDIT_ROBOTS_HOP_COUNT_MAX: usize = 5;
+/// Rules hold for 24 hours (RFC 9309 2.4); a page on older ones is a violation ...
+pub const AUDIT_RULES_AGE_MS_MAX: u64 = 24 * 3_600_000;
+/// ... but one whose request was under way by then: connecting takes time.
+pub const AUDIT_FETCH_MS_MAX: u64 = 300_000;
+/// Unreachable for so long, a robots.txt may be taken as absent (RFC 9309 2.3.1.4).
+pub const AUDIT_RELAX_MS: u64 = 30 * AUDIT_RULES_AGE_MS_MAX;
+/// Examples of one kind of violation that are kept; all are counted.
+pub const AUDIT_EXAMPLE_COUNT_MAX: usize = 5;
+/// A log's line as it is shown; the rest is cut.
+pub const AUDIT_LINE_CHARS_SHOWN: usize = 240;
+pub const AUDIT_NAME_CHARS_SHOWN: usize = 100;
+/// A log's line as it is read, four bytes for one of a robots.txt; a longer one is an error.
+pub const AUDIT_LINE_BYTES_MAX: u64 = 4 * WEB_LOG_BODY_BYTES_MAX as u64 + 64 * 1024;
+/// Of one WARC record, unpacked: heads and as much of a robots.txt as counts; the rest is skipped.
+pub const AUDIT_RECORD_BYTES_MAX: u64 = 2 * HEAD_BYTES_MAX as u64 + WEB_LOG_BODY_BYTES_MAX as u64;
+/// Clocks of one machine drift this far apart, wall against monotonic, without having been set.
+pub const AUDIT_CLOCK_SLEW_NS_MAX: u64 = 1_000_000_000;
 
 // --- Control ------------------------------------------------------------------------------------
 
@@ -328,6 +467,9 @@ const _: () = {
     assert!(RING_COMPLETION_COUNT >= RING_SUBMISSION_COUNT);
     assert!(HOST_ORIGIN_COUNT_MAX <= u8::MAX as usize + 1, "an origin's index is one byte");
     assert!(HOST_COUNT_MAX < u32::MAX as usize, "the last id means none");
+    assert!(SKELETON_COUNT_MAX.is_multiple_of(8), "sets of eight");
+    assert!(REPEATED_SEGMENT_COUNT_MAX < PATH_SEGMENT_COUNT_MAX);
+    assert!(SITEMAP_KEPT_BYTES_MAX <= u32::MAX as usize, "ends of addresses are u32");
     assert!(RECENT_FINGERPRINT_COUNT.is_power_of_two(), "indexed by a mask");
     assert!(SEED_LINE_BYTES_MAX > URL_BYTES_MAX, "every URL we take fits a line");
     assert!(SETTING_TEXT_BYTES_MAX * 8 <= HEAD_BYTES_MAX, "a User-Agent fits a request");
@@ -336,4 +478,12 @@ const _: () = {
     assert!(STREAM_CHUNK_COUNT_MAX * 4 <= RING_BUFFER_COUNT as usize);
     assert!(WEB_PAGE_BYTES_MAX < BODY_BYTES_MAX, "the crawler cuts no synthetic page");
     assert!(WEB_LINK_COUNT_MAX as usize * 2 <= PAGE_LINK_COUNT_MAX);
+    assert!(SEEN_SLICE_COUNT.is_power_of_two() && SEEN_SLICE_COUNT <= SLOT_COUNT, "slot ranges");
+    assert!(SEEN_TRANSFER_BYTES.is_multiple_of(SEEN_BLOCK_BYTES), "whole blocks");
+    assert!(SEEN_PIECE_BYTES > 2 * URL_BYTES_MAX, "a record fits a piece");
+    assert!(
+        SEEN_DEFERRED_BYTES_MAX * (SEEN_FRESH_COUNT_LARGEST / SEEN_FRESH_COUNT)
+            <= u32::MAX as usize / 2,
+        "places of records are u32"
+    );
 };

@@ -37,6 +37,16 @@ settings! {
             "Links followed from a seed; deeper ones are not queued. Traps are deep.";
         host_page_cap: u64 = 100_000, 1..=u64::MAX >> 1, "URLs",
             "URLs taken from one host; more are dropped and counted.";
+        skeleton_page_cap: u64 = limits::SKELETON_PAGE_COUNT, 0..=u64::MAX >> 1, "URLs",
+            "URLs of one shape (digits, ids and parameter values aside) taken from one host: what \
+             a calendar or session ids in links may cost, a fifth of host_page_cap. 0 is no \
+             limit.";
+        seen_batch: usize = limits::SEEN_FRESH_COUNT, 16..=limits::SEEN_FRESH_COUNT_LARGEST,
+            "URLs per core",
+            "New URLs that go to disk together, and possibly known ones that are looked up there \
+             together. About 250 bytes of RAM each; the more, the fewer passes over the disk.";
+        sitemaps: bool = true, Any, "",
+            "Ask for the sitemaps that robots.txt files name, and for the pages they list.";
         stay: Stay = Stay::Web, Any, "",
             "How far from the seeds links are followed: anywhere, on their registrable domains, \
              or on their hosts.";
@@ -78,11 +88,29 @@ settings! {
         retry_count_max: u8 = 3, 0..=10, "",
             "Retries of a transient failure before a URL becomes a dead letter.";
         retry_base_ms: u64 = 1_000, 1..=DAY_MS, "ms",
-            "Back-off before the first retry; doubles with each.";
+            "A URL is tried again after 1, 5 and 30 times this, or times its host's delay if that \
+             is longer; a failing origin waits as long, then twice, four times...";
+        breaker_failure_count: u8 = 5, 1..=100, "failures",
+            "An origin that fails so often in a row is left alone for a while.";
+        breaker_open_ms: u64 = 300_000, 1..=DAY_MS, "ms",
+            "That while; then one request decides. It doubles with each that fails.";
+        breaker_give_up_count: u8 = 3, 0..=20, "",
+            "After so many whiles in vain the origin's URLs become dead letters.";
+        slow_host_factor: u64 = 5, 0..=1_000, "",
+            "A host is asked no sooner than after so many times its usual response time; 0 is off, \
+             and so is a delay_ms of 0.";
+        slow_host_ms_max: u64 = 30_000, 0..=DAY_MS, "ms",
+            "The longest delay that slowness alone brings about.";
+        domain_delay_ms: u64 = 0, 0..=DAY_MS, "ms",
+            "Least time between two requests to one registrable domain, all its hosts together; \
+             0 is no such limit.";
         crawl_delay_ms_max: u64 = 3_600_000, 1_000..=DAY_MS, "ms",
             "A longer Crawl-delay or Retry-After is taken as this.";
         robots_ttl_seconds: u64 = 86_400, 1..=86_400, "s",
             "A robots.txt older than this is fetched again. RFC 9309 2.4: at most a day.";
+        robots_relax_seconds: u64 = 30 * 86_400, 1..=u64::MAX >> 34, "s",
+            "A robots.txt that has not answered for so long counts as absent. RFC 9309 2.3.1.4: \
+             30 days.";
 
         extra_ca: Option<PathBuf> = None, Any, "",
             "A PEM file of certificate authorities to trust besides the public ones.";

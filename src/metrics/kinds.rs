@@ -48,7 +48,45 @@ kinds! {
         UrlsKnown = "urls_known",
         /// New URLs for which a queue had no room: lost, and so said.
         UrlsDropped = "urls_dropped",
+        /// New URLs that look like a trap: too deep, going round in circles, or one too many of
+        /// one shape. Not among the dropped.
+        UrlsTrapped = "urls_trapped",
+        /// URLs that the Bloom filter may know: looked up on disk, then counted as new or known.
+        UrlsDeferred = "urls_deferred",
+        /// Passes over the runs of fingerprints, and what all work on them read and wrote.
+        SieveMerges = "sieve_merges",
+        SieveBytes = "sieve_bytes",
+        /// Times that so much waited for a merge that no fetch was started until it was done.
+        SieveStalls = "sieve_stalls",
+        /// Times that the disk refused a merge, a run or a removal: tried again.
+        SieveFailures = "sieve_failures",
         RobotsFetched = "robots_fetched",
+        /// A robots.txt fetched again that had not changed (304).
+        RobotsUnchanged = "robots_unchanged",
+        /// Origins whose robots.txt failed for so long that it counts as absent.
+        RobotsRelaxed = "robots_relaxed",
+        /// URLs denied because their robots.txt is too costly to match.
+        RobotsUndecided = "robots_undecided",
+        /// Crawl-delays and Retry-Afters that were longer than `crawl_delay_ms_max`.
+        DelaysClamped = "delays_clamped",
+        /// Times an origin's breaker opened: nothing is asked of it for a while.
+        BreakersOpened = "breakers_opened",
+        /// Origins that came back after their breaker had opened.
+        BreakersClosed = "breakers_closed",
+        /// Origins given up: their URLs become dead letters.
+        OriginsGivenUp = "origins_given_up",
+        /// Bodies whose content coding was a bomb, too deep or broken: kept as they came, marked.
+        BodiesUndecoded = "bodies_undecoded",
+        /// Lists of pages and of sitemaps that were read.
+        Sitemaps = "sitemaps",
+        /// What robots.txt or an index called a sitemap, and is none.
+        SitemapsRefused = "sitemaps_refused",
+        /// Addresses that sitemaps listed.
+        SitemapUrls = "sitemap_urls",
+        /// Of these: no URLs, or none that the sitemap may speak for.
+        SitemapUrlsRefused = "sitemap_urls_refused",
+        /// Of these: beyond the cap of a sitemap or of a host, or below too many indexes.
+        SitemapUrlsOverCap = "sitemap_urls_over_cap",
         Revisits = "revisits",
         NearDuplicates = "near_duplicates",
         Retries = "retries",
@@ -60,12 +98,14 @@ kinds! {
         ConnectionsReused = "connections_reused",
         TlsFull = "tls_full",
         TlsResumed = "tls_resumed",
-        /// Requests that had to ask another core for the turn at a shared address.
+        /// Requests that had to wait for the turn at an address or a domain.
         TurnsAwaited = "turns_awaited",
         /// Times another core's mailbox had no room: the batch waited.
         MailboxesFull = "mailboxes_full",
         /// Reports and answers to the control thread that it had no room for.
         NoticesLost = "notices_lost",
+        /// Times the disk failed and the shard started nothing until it worked again.
+        DiskPauses = "disk_pauses",
         WarcFiles = "warc_files",
         WarcRecords = "warc_records",
     }

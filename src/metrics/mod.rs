@@ -42,6 +42,16 @@ pub struct Gauges {
     /// Hosts with URLs whose next eligible time has not come.
     pub hosts_waiting: u64,
     pub urls_queued: u64,
+    /// URLs ever taken, the bits of the Bloom filter over them, and the runs that hold them.
+    pub seen_urls: u64,
+    pub seen_filter_bits: u64,
+    pub seen_runs: u64,
+    /// New URLs that the filter called new, and those that it could not.
+    pub seen_filter_right: u64,
+    pub seen_filter_wrong: u64,
+    /// Candidates that wait for a merge, and how long the oldest has.
+    pub seen_deferred: u64,
+    pub seen_lag_ms: u64,
     pub fetches_active: u64,
     pub streams_open: u64,
     /// Receive buffers of the ring that the program holds.
@@ -137,13 +147,31 @@ impl Default for Metrics {
 }
 
 impl Gauges {
-    /// Adds another core's: sums, but for the process-wide memory and the load, which is the mean's
-    /// numerator (divide by the number of cores).
+    /// Bits of the Bloom filter for each URL in it.
+    pub fn seen_bits_per_url(&self) -> f64 {
+        self.seen_filter_bits as f64 / self.seen_urls.max(1) as f64
+    }
+
+    /// Share of new URLs that the Bloom filter could not call new.
+    pub fn seen_wrong_rate(&self) -> f64 {
+        let new = self.seen_filter_right + self.seen_filter_wrong;
+        self.seen_filter_wrong as f64 / new.max(1) as f64
+    }
+
+    /// Adds another core's: sums, but for the process-wide memory, the longest lag, and the load,
+    /// which is the mean's numerator (divide by the number of cores).
     pub fn merge(&mut self, other: &Gauges) {
         self.hosts += other.hosts;
         self.hosts_ready += other.hosts_ready;
         self.hosts_waiting += other.hosts_waiting;
         self.urls_queued += other.urls_queued;
+        self.seen_urls += other.seen_urls;
+        self.seen_filter_bits += other.seen_filter_bits;
+        self.seen_runs += other.seen_runs;
+        self.seen_filter_right += other.seen_filter_right;
+        self.seen_filter_wrong += other.seen_filter_wrong;
+        self.seen_deferred += other.seen_deferred;
+        self.seen_lag_ms = self.seen_lag_ms.max(other.seen_lag_ms);
         self.fetches_active += other.fetches_active;
         self.streams_open += other.streams_open;
         self.buffers_lent += other.buffers_lent;
