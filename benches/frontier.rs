@@ -59,6 +59,22 @@ fn offers(criterion: &mut Criterion) {
             BatchSize::NumIterations(1_000),
         );
     });
+    let caps = Caps { skeleton_page_count_max: u64::MAX, ..Caps::default() };
+    let mut large: Frontier = Frontier::new(caps);
+    let mut next = 0;
+    group.bench_function("new, on a large host", |bench| {
+        bench.iter_batched(
+            || {
+                let number = next_of(&mut next);
+                let of_number = candidate(number);
+                let target = of_number.url.path_and_query();
+                let url = Url::parse(&format!("http://large.example{target}"));
+                Candidate { url: url.expect("well-formed"), ..of_number }
+            },
+            |found| large.offer(found, Time::ZERO),
+            BatchSize::NumIterations(1_000),
+        );
+    });
     group.finish();
 }
 

@@ -4,6 +4,7 @@
 
 use crate::limits::{
     HOST_COUNT_MAX, HOST_PAGE_COUNT_MAX, QUEUED_URL_BYTES_MAX, QUEUED_URL_COUNT_MAX,
+    SKELETON_PAGE_COUNT,
 };
 
 /// What became of a candidate.
@@ -33,10 +34,22 @@ pub enum DropReason {
     /// Another host has the same key.
     HostKeyTaken,
     SeenFull,
+    /// The path has more segments than any honest one.
+    PathTooDeep,
+    /// The path goes round in circles.
+    SegmentRepeated,
+    /// The host has as many URLs of this shape as it may have.
+    SkeletonFull,
 }
 
 impl DropReason {
-    pub const COUNT: usize = DropReason::SeenFull as usize + 1;
+    pub const COUNT: usize = DropReason::SkeletonFull as usize + 1;
+
+    /// Refused for what the URL looks like, not for want of room.
+    pub fn is_trap(self) -> bool {
+        use DropReason::*;
+        matches!(self, PathTooDeep | SegmentRepeated | SkeletonFull)
+    }
 }
 
 /// Bounds of one core's frontier; beyond `limits` is not allowed.
@@ -44,6 +57,8 @@ impl DropReason {
 pub struct Caps {
     pub host_count_max: usize,
     pub host_page_count_max: u32,
+    /// Of one shape (see [`crate::url::Skeleton`]); zero is no limit.
+    pub skeleton_page_count_max: u64,
     pub queued_count_max: u64,
     /// Of records; allocated memory is at most four times as much, and about 1.3 times in practice.
     pub queued_bytes_max: u64,
@@ -54,6 +69,7 @@ impl Default for Caps {
         Caps {
             host_count_max: HOST_COUNT_MAX,
             host_page_count_max: HOST_PAGE_COUNT_MAX,
+            skeleton_page_count_max: SKELETON_PAGE_COUNT,
             queued_count_max: QUEUED_URL_COUNT_MAX,
             queued_bytes_max: QUEUED_URL_BYTES_MAX,
         }

@@ -41,12 +41,22 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// When to call [`Frontier::advance`] next: never later than the next host is due, perhaps
     /// earlier. Ready hosts do not count.
     pub fn next_due(&self) -> Option<Time> {
-        self.wheel.next_due()
+        self.wheel.next_due().into_iter().chain(self.retries.next_due()).min()
     }
 
-    /// URLs queued, without those in flight or deferred.
+    /// URLs queued, those that wait for a retry included, without those in flight or deferred.
     pub fn pending_url_count(&self) -> u64 {
-        self.queued_count_by_class.iter().sum()
+        self.queued_count_by_class.iter().sum::<u64>() + self.retries.count() as u64
+    }
+
+    /// URLs that wait for another try by themselves, and until when. In no order.
+    pub fn waiting_retries(&self) -> impl Iterator<Item = (Time, HostId, &super::Queued)> {
+        self.retries.iter()
+    }
+
+    /// More than one scheme and port.
+    pub fn host_has_several_origins(&self, host: HostId) -> bool {
+        self.hosts[host].origin_count() > 1
     }
 
     pub fn pending_url_bytes(&self) -> u64 {
@@ -55,6 +65,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     pub fn host_count(&self) -> usize {
         self.hosts.count()
+    }
+
+    /// Hosts large enough that the shapes of their URLs are counted.
+    pub fn watched_host_count(&self) -> usize {
+        self.traps.watched_count()
     }
 
     pub fn ready_count(&self) -> usize {

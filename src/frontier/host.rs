@@ -110,6 +110,10 @@ impl<X> Host<X> {
         }
     }
 
+    pub fn origin_count(&self) -> usize {
+        1 + self.further_origins.as_ref().map_or(0, |further| further.len())
+    }
+
     /// The index of an origin, added if it is new; `None` when the host has too many.
     pub fn intern_origin(&mut self, origin: Origin) -> Option<u8> {
         if origin == self.first_origin {

@@ -7,14 +7,15 @@
 //!
 //! A URL's way through it:
 //!
-//! 1. [`Frontier::offer`]: the sieve says whether it is new; the caps say whether there is room.
+//! 1. [`Frontier::offer`]: the sieve says whether it is new, [`traps`] whether it looks endless,
+//!    the caps whether there is room.
 //! 2. It joins its host's queue of its class. A host that was idle joins the wheel, to wait for
 //!    its next-eligible time.
 //! 3. [`Frontier::advance`]: hosts whose time has come join the front queues.
 //! 4. [`Frontier::pop_ready`] takes a host, [`Frontier::next_url`] its next URL. The host is busy:
 //!    it cannot be popped again.
-//! 5. [`Frontier::requeue`] puts a URL back for a retry; [`Frontier::release`] ends the turn and
-//!    says when the next may begin.
+//! 5. [`Frontier::retry_at`] lets a URL wait for another try; [`Frontier::requeue`] puts it back at
+//!    once; [`Frontier::release`] ends the turn and says when the next may begin.
 //!
 //! Invariants: a URL is queued once, ever, but for retries; a host's turn never begins before the
 //! time its last release named, whether URLs were queued at that time or came later; Waiting and
@@ -31,9 +32,12 @@ mod links;
 mod model_tests;
 mod packed;
 mod paged;
+mod retries;
+pub mod seen;
 pub mod sieve;
 #[cfg(test)]
 mod tests;
+mod traps;
 mod wheel;
 
 pub use bounds::{Caps, DropReason, Figures, Offered};
@@ -49,6 +53,8 @@ use eviction::EvictionLists;
 use front::Front;
 use host::{Host, HostTable};
 use packed::Record;
+use retries::Retries;
+use traps::Traps;
 use wheel::Wheel;
 
 /// A URL on its way out of the frontier, or back into it.
@@ -70,6 +76,8 @@ pub struct Frontier<S = MemorySieve, X = ()> {
     wheel: Wheel,
     front: Front,
     eviction: EvictionLists,
+    retries: Retries,
+    traps: Traps,
     caps: Caps,
     /// The latest time heard of.
     now: Time,
@@ -94,6 +102,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             wheel: Wheel::new(),
             front: Front::new(),
             eviction: EvictionLists::default(),
+            retries: Retries::default(),
+            traps: Traps::new(caps.skeleton_page_count_max),
             caps,
             now: Time::ZERO,
             queued_count_by_class: [0; 4],
@@ -114,7 +124,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             }
             Seen::Later => {
                 self.figures.later_count += 1;
-                self.sieve.defer(candidate);
+                self.sieve.defer(fingerprint, candidate, now);
                 Offered::Later
             }
             Seen::New if self.sieve.is_full() => self.dropped(DropReason::SeenFull),
@@ -131,13 +141,15 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// Queues the deferred candidates that the sieve has proved new; says how many. Those that the
     /// caps refuse stay known: a merge cannot be taken back.
     pub fn settle(&mut self, now: Time) -> usize {
+        let settled = std::iter::from_fn(|| self.settle_next(now));
+        settled.filter(|offered| *offered == Offered::Queued).count()
+    }
+
+    /// As [`Frontier::settle`], for one candidate: says what became of it.
+    pub fn settle_next(&mut self, now: Time) -> Option<Offered> {
         self.now = self.now.max(now);
-        let mut queued_count = 0;
-        while let Some(candidate) = self.sieve.settle() {
-            let offered = self.take_in(candidate.into());
-            queued_count += usize::from(offered == Offered::Queued);
-        }
-        queued_count
+        let candidate = self.sieve.settle()?;
+        Some(self.take_in(candidate.into()))
     }
 
     /// After a restart: queues a URL that was queued or in flight, at the back, tries kept. The
@@ -157,26 +169,38 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.sieve.admit(fingerprint);
     }
 
-    /// Puts a URL of `host` back at the front of its class, for a retry. Past the sieve and the
-    /// caps: it was in already. The host, all of it, waits until `not_before` at least.
-    pub fn requeue(&mut self, host: HostId, queued: Queued, not_before: Time) {
+    /// Puts a URL of `host` back at the front of its class. Past the sieve and the caps: it was in
+    /// already. The host, all of it, waits until `not_before` at least. False, and counted as
+    /// dropped, if the host has too many origins: only a URL that never was in can have a new one.
+    pub fn requeue(&mut self, host: HostId, queued: Queued, not_before: Time) -> bool {
         assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
         let record_host = &mut self.hosts[host];
-        // A URL that came from this host has an origin that is known.
         let Some(origin) = record_host.intern_origin(Origin::of(&queued.url)) else {
             self.dropped(DropReason::OriginsFull);
-            return;
+            return false;
         };
         record_host.fetched_count = record_host.fetched_count.saturating_sub(1);
         let record = queued.record(origin);
         record_host.push_front(queued.class, &record);
         self.pushed(host, queued.class, record.size_bytes());
         self.postpone(host, not_before);
+        true
     }
 
-    /// Moves hosts whose time has come to the front queues.
+    /// As [`Frontier::requeue`], but the URL alone waits: its host goes on with others. When too
+    /// many wait, the host waits with it.
+    pub fn retry_at(&mut self, host: HostId, queued: Queued, at: Time) {
+        if let Err(queued) = self.retries.push(host, queued, at) {
+            self.requeue(host, queued, at);
+        }
+    }
+
+    /// Moves hosts whose time has come to the front queues, and URLs to their hosts.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
+        while let Some((host, queued)) = self.retries.pop_due(self.now) {
+            self.requeue(host, queued, Time::ZERO);
+        }
         while let Some(host) = self.wheel.pop_due(self.now) {
             self.schedule(host);
         }
@@ -279,18 +303,28 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     fn try_take_in(&mut self, queued: Queued) -> Result<(), DropReason> {
+        let is_checked = traps::is_checked(queued.via);
+        if is_checked {
+            traps::check_path(&queued.url)?;
+        }
         let host = self.host_for(&queued.url)?;
         let page_count_max = self.caps.host_page_count_max;
         let taking = &mut self.hosts[host];
-        if taking.queued_count.saturating_add(taking.fetched_count) >= page_count_max {
+        let taken_count = taking.queued_count.saturating_add(taking.fetched_count);
+        if taken_count >= page_count_max {
             return Err(DropReason::HostPagesFull);
         }
+        let skeleton =
+            if is_checked { self.traps.check(host, &queued.url, taken_count)? } else { None };
         let origin = taking.intern_origin(Origin::of(&queued.url));
         let record = queued.record(origin.ok_or(DropReason::OriginsFull)?);
         let size_bytes = record.size_bytes();
         self.make_room(queued.class, size_bytes)?;
         self.hosts[host].push_back(queued.class, &record);
         self.pushed(host, queued.class, size_bytes);
+        if let Some(skeleton) = skeleton {
+            self.traps.took(host, skeleton);
+        }
         Ok(())
     }
 

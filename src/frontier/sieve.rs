@@ -6,15 +6,16 @@
 //!
 //! Three gates, cheapest first: a direct-mapped cache of recent fingerprints (most links of a page
 //! were on the last page), a Bloom filter whose "no" is final, and an exact set for its "maybe".
-//! [`MemorySieve`] keeps the exact set in RAM and answers at once. A sieve with its exact set in
-//! sorted runs on disk answers [`Seen::Later`] instead, keeps the candidate, and hands it back from
-//! [`Sieve::settle`] when a merge proved it new.
+//! [`MemorySieve`] keeps the exact set in RAM and answers at once. [`super::seen::DiskSieve`] has
+//! it in sorted runs on disk: it answers [`Seen::Later`] instead, keeps the candidate, and hands it
+//! back from [`Sieve::settle`] when a merge proved it new.
 //!
 //! Asking and remembering are two calls because a candidate that is new may still be refused (host
 //! cap, full queues). Refused URLs are not admitted: a trap that makes up URLs without end must not
 //! fill the exact set, and what was refused for want of room may be found again.
 
 use super::bloom::Bloom;
+use crate::base::Time;
 use crate::flow::Candidate;
 use crate::limits::{RECENT_FINGERPRINT_COUNT, SEEN_URL_COUNT_MAX};
 use crate::url::Fingerprint;
@@ -36,8 +37,8 @@ pub trait Sieve {
     /// Remembers a fingerprint. Admitting one twice changes nothing.
     fn admit(&mut self, fingerprint: Fingerprint);
 
-    /// Takes a candidate that `probe` answered with `Later`, until a merge.
-    fn defer(&mut self, candidate: Candidate);
+    /// Takes a candidate whose fingerprint `probe` answered with `Later`, until a merge.
+    fn defer(&mut self, fingerprint: Fingerprint, candidate: Candidate, now: Time);
 
     /// The next deferred candidate that was proved new, already admitted, each URL once.
     fn settle(&mut self) -> Option<Candidate>;
@@ -98,7 +99,7 @@ impl MemorySieve {
     /// `url_count` is what it has room for before it first grows.
     pub fn with_room_for(url_count: usize) -> MemorySieve {
         MemorySieve {
-            recent: Recent::new(),
+            recent: Recent::with_places(RECENT_FINGERPRINT_COUNT),
             bloom: Bloom::with_room_for(url_count),
             exact: HashTable::with_capacity(url_count),
             url_count_max: SEEN_URL_COUNT_MAX,
@@ -165,7 +166,7 @@ impl Sieve for MemorySieve {
         }
     }
 
-    fn defer(&mut self, _: Candidate) {
+    fn defer(&mut self, _: Fingerprint, _: Candidate, _: Time) {
         unreachable!("a sieve in RAM never answers Later");
     }
 
@@ -184,32 +185,35 @@ impl Sieve for MemorySieve {
 
 /// A fingerprint is a hash already. The low half: the table takes its bucket from the low bits and
 /// its tag from the top seven, and both ends of a half are equally random.
-fn exact_hash(fingerprint: &u128) -> u64 {
+pub(super) fn exact_hash(fingerprint: &u128) -> u64 {
     *fingerprint as u64
 }
 
 /// The last fingerprint of each residue, whole: a hit is exact.
-struct Recent(Box<[u128]>);
+pub(super) struct Recent(Box<[u128]>);
 
 impl Recent {
     /// An empty place holds a value that belongs to another place, so no fingerprint is known by
     /// chance: zero everywhere but at place zero, where it is one.
-    fn new() -> Recent {
-        let mut places = vec![0; RECENT_FINGERPRINT_COUNT].into_boxed_slice();
+    /// There are at least two, a power of two.
+    pub(super) fn with_places(count: usize) -> Recent {
+        assert!(count.is_power_of_two() && count >= 2, "indexed by a mask");
+        let mut places = vec![0; count].into_boxed_slice();
         places[0] = 1;
         Recent(places)
     }
 
-    fn contains(&self, fingerprint: Fingerprint) -> bool {
-        self.0[Recent::place(fingerprint)] == fingerprint.0
+    pub(super) fn contains(&self, fingerprint: Fingerprint) -> bool {
+        self.0[self.place(fingerprint)] == fingerprint.0
     }
 
-    fn insert(&mut self, fingerprint: Fingerprint) {
-        self.0[Recent::place(fingerprint)] = fingerprint.0;
+    pub(super) fn insert(&mut self, fingerprint: Fingerprint) {
+        let place = self.place(fingerprint);
+        self.0[place] = fingerprint.0;
     }
 
-    fn place(fingerprint: Fingerprint) -> usize {
-        fingerprint.0 as usize & (RECENT_FINGERPRINT_COUNT - 1)
+    fn place(&self, fingerprint: Fingerprint) -> usize {
+        fingerprint.0 as usize & (self.0.len() - 1)
     }
 }
 

@@ -239,7 +239,7 @@ impl Sieve for LateSieve {
         self.known.insert(fingerprint);
     }
 
-    fn defer(&mut self, candidate: Candidate) {
+    fn defer(&mut self, _: Fingerprint, candidate: Candidate, _: Time) {
         self.deferred.push(candidate);
     }
 

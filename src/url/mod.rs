@@ -9,6 +9,7 @@
 //! | `plain` | one pass and one allocation, for what pages are full of; anything odd is passed on |
 //! | `reference` | the whole standard, by the `url` crate; the judge of `plain` |
 //! | [`Normaliser`] | one spelling for the many that lead to the same page |
+//! | [`Skeleton`] | the shape that the URLs of a trap share |
 //! | [`registrable_domain`] | the name that someone registered: what a budget is counted for |
 
 mod domain;
@@ -16,11 +17,13 @@ mod normal;
 mod params;
 mod plain;
 mod reference;
+mod skeleton;
 #[cfg(test)]
 mod tests;
 
 pub use domain::registrable_domain;
 pub use normal::Normaliser;
+pub use skeleton::Skeleton;
 
 use crate::limits::URL_BYTES_MAX;
 use std::fmt;
@@ -97,7 +100,9 @@ impl std::error::Error for UrlError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostKey(pub u64);
 
-/// 128-bit hash of a normalised URL: its identity in URL-seen.
+/// 128-bit hash of a normalised URL: its identity in URL-seen. The top 12 bits are its host's slot,
+/// so sorted fingerprints are ordered by slot and another number of cores can split them by range;
+/// the other 116 are of the URL's own xxh3. Whoever wants evenly spread bits takes those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u128);
 
@@ -113,6 +118,21 @@ impl HostKey {
 
     pub fn slot(self) -> Slot {
         Slot((self.0 >> (64 - crate::limits::SLOT_BITS)) as u16)
+    }
+}
+
+impl Fingerprint {
+    /// Of a URL whose text hashes to `hash`, on a host of `slot`.
+    pub fn new(slot: Slot, hash: u128) -> Fingerprint {
+        let own_bits = u128::BITS - crate::limits::SLOT_BITS;
+        Fingerprint(
+            u128::from(slot.0) << own_bits | (hash & (u128::MAX >> crate::limits::SLOT_BITS)),
+        )
+    }
+
+    /// Of the URL's host.
+    pub fn slot(self) -> Slot {
+        Slot((self.0 >> (u128::BITS - crate::limits::SLOT_BITS)) as u16)
     }
 }
 
@@ -235,7 +255,7 @@ impl Url {
 
     /// Meaningful for normalised URLs: equal URLs, equal fingerprints.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint(xxh3_128(self.text.as_bytes()))
+        Fingerprint::new(self.host_key().slot(), xxh3_128(self.text.as_bytes()))
     }
 
     /// Where the path ends: at the `?`, or with the text.

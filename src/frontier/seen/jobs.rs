@@ -1,0 +1,315 @@
+//! The work of the sieve that takes the disk: made by [`super::DiskSieve::next_job`], run by a task
+//! of the shard, and given back to [`super::DiskSieve::finish`].
+//!
+//! A job owns what it reads (runs never change) and touches nothing of the sieve, so offers go on
+//! beside it. It works in steps of under a millisecond and keeps to a rate, unless the shard waits.
+
+use super::batch::{Batch, Needle};
+use super::filter::slice_range;
+use super::order::sorted;
+use super::reader::{Extent, PIECE_BLOCK_COUNT, Piece, Reader, extents};
+use super::run::Run;
+use super::writer::RunWriter;
+use super::{Fresh, SeenError};
+use crate::base::Time;
+use crate::frontier::bloom::Bloom;
+use crate::io::{Clock, Disk, DiskError, File};
+use crate::limits::{SEEN_BYTES_PER_SECOND, SEEN_STEP_COUNT};
+use crate::url::Fingerprint;
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+pub struct Job<F>(pub(super) Work<F>);
+
+pub(super) enum Work<F> {
+    /// Writes the frozen fingerprints as a run.
+    Flush { fresh: Rc<Fresh>, serial: u64 },
+    /// Finds which deferred fingerprints are in the runs.
+    Merge { batch: Rc<Batch>, runs: Vec<Rc<Run<F>>> },
+    /// Makes one run of several.
+    Compact { runs: Vec<Rc<Run<F>>>, serial: u64 },
+    /// Builds a larger slice of the filter: from the runs, and from those in no run yet.
+    Grow { slice: usize, room: usize, fresh: Vec<u128>, runs: Vec<Rc<Run<F>>> },
+    /// Removes files that nothing refers to any more.
+    Remove { names: Vec<String> },
+}
+
+/// What became of a job, for [`super::DiskSieve::finish`].
+pub struct Finished<F> {
+    pub(super) outcome: Outcome<F>,
+    pub(super) bytes: u64,
+}
+
+pub(super) enum Outcome<F> {
+    Flushed(Result<Run<F>, SeenError>),
+    Merged(Result<Found, SeenError>),
+    Compacted(Result<Run<F>, SeenError>),
+    Grown(Result<Bloom, SeenError>),
+    Removed(Vec<String>, Result<(), SeenError>),
+}
+
+/// One bit a candidate of the batch, in the order in which they came: it is in a run.
+pub(super) struct Found(Vec<u64>);
+
+impl Found {
+    fn none(count: usize) -> Found {
+        Found(vec![0; count.div_ceil(64)])
+    }
+
+    fn mark(&mut self, index: u32) {
+        self.0[index as usize / 64] |= 1 << (index % 64);
+    }
+
+    pub(super) fn has(&self, index: usize) -> bool {
+        self.0[index / 64] >> (index % 64) & 1 == 1
+    }
+}
+
+impl<F: File> Job<F> {
+    /// Runs to its end. `is_awaited` may change meanwhile: the shard has nothing else to do, or may
+    /// start nothing before this is done.
+    pub async fn run<W>(self, world: &W, directory: &Path, is_awaited: &Cell<bool>) -> Finished<F>
+    where
+        W: Disk<File = F> + Clock,
+    {
+        let mut toil = Toil { world, directory, is_awaited, begun: world.now(), bytes: 0 };
+        let outcome = match self.0 {
+            Work::Flush { fresh, serial } => Outcome::Flushed(toil.flush(&fresh, serial).await),
+            Work::Merge { batch, runs } => Outcome::Merged(toil.merge(&batch, runs).await),
+            Work::Compact { runs, serial } => Outcome::Compacted(toil.compact(runs, serial).await),
+            Work::Grow { slice, room, fresh, runs } => {
+                let mut bloom = Bloom::with_room_for(room);
+                fresh.into_iter().for_each(|known| bloom.insert(Fingerprint(known)));
+                Outcome::Grown(toil.fill(bloom, slice_range(slice), &runs).await)
+            }
+            Work::Remove { names } => {
+                let removed = toil.remove(&names).await;
+                Outcome::Removed(names, removed)
+            }
+        };
+        Finished { outcome, bytes: toil.bytes }
+    }
+}
+
+/// A job under way.
+pub(super) struct Toil<'w, W> {
+    pub(super) world: &'w W,
+    pub(super) directory: &'w Path,
+    pub(super) is_awaited: &'w Cell<bool>,
+    pub(super) begun: Time,
+    pub(super) bytes: u64,
+}
+
+impl<W: Disk + Clock> Toil<'_, W> {
+    /// Lets others run, and rests if it was faster than it may.
+    async fn step(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.world.yield_now().await;
+        let due_ns = u128::from(self.bytes) * 1_000_000_000 / u128::from(SEEN_BYTES_PER_SECOND);
+        let due = self.begun + Duration::from_nanos(u64::try_from(due_ns).unwrap_or(u64::MAX));
+        if !self.is_awaited.get() && due > self.world.now() {
+            self.world.sleep_until(due).await;
+        }
+    }
+
+    async fn flush(&mut self, fresh: &Fresh, serial: u64) -> Result<Run<W::File>, SeenError> {
+        let mut unsorted = Vec::with_capacity(fresh.len());
+        for known in fresh.iter() {
+            unsorted.push(*known);
+            if unsorted.len() % SEEN_STEP_COUNT == 0 {
+                self.world.yield_now().await;
+            }
+        }
+        let all = sorted(&unsorted, self.world).await;
+        drop(unsorted);
+        let mut writer = RunWriter::create(self.world, self.directory, serial).await?;
+        for known in all {
+            if writer.push(known) {
+                let bytes = writer.flush().await?;
+                self.step(bytes).await;
+            }
+        }
+        writer.finish(self.world, self.directory).await
+    }
+
+    /// The largest run first: it settles most, and what is settled is not looked for again.
+    async fn merge(
+        &mut self,
+        batch: &Batch,
+        mut runs: Vec<Rc<Run<W::File>>>,
+    ) -> Result<Found, SeenError> {
+        let mut found = Found::none(batch.count());
+        let mut needles: Rc<[Needle]> = sorted(batch.needles(), self.world).await.into();
+        runs.sort_by_key(|run| std::cmp::Reverse(run.count));
+        for run in runs {
+            let wanted = Wanted { run: run.clone(), needles: needles.clone(), next: 0 };
+            let mut reader = Reader::new(run, wanted);
+            let mut next = 0;
+            while let Some(piece) = reader.next().await? {
+                next = mark_found(reader.run(), &piece, &needles, next, &mut found)?;
+                self.step(piece.size_bytes()).await;
+            }
+            drop(reader);
+            let is_open = |needle: &&Needle| !found.has(needle.index as usize);
+            needles = needles.iter().filter(is_open).copied().collect();
+        }
+        Ok(found)
+    }
+
+    async fn compact(
+        &mut self,
+        runs: Vec<Rc<Run<W::File>>>,
+        serial: u64,
+    ) -> Result<Run<W::File>, SeenError> {
+        let mut writer = RunWriter::create(self.world, self.directory, serial).await?;
+        let mut cursors = Vec::new();
+        for run in runs {
+            let all = extents(0, run.block_count());
+            let mut cursor = Cursor { reader: Reader::new(run, all), piece: Vec::new(), at: 0 };
+            cursor.refill(self).await?;
+            cursors.push(cursor);
+        }
+        loop {
+            cursors.retain(|cursor| cursor.at < cursor.piece.len());
+            let Some(least) = (0..cursors.len()).min_by_key(|index| cursors[*index].head()) else {
+                return writer.finish(self.world, self.directory).await;
+            };
+            if writer.push(cursors[least].head()) {
+                let bytes = writer.flush().await?;
+                self.step(bytes).await;
+            }
+            cursors[least].at += 1;
+            if cursors[least].at == cursors[least].piece.len() {
+                cursors[least].refill(self).await?;
+            }
+        }
+    }
+
+    /// Inserts what the runs hold of a range.
+    pub(super) async fn fill(
+        &mut self,
+        mut bloom: Bloom,
+        (first, last): (u128, u128),
+        runs: &[Rc<Run<W::File>>],
+    ) -> Result<Bloom, SeenError> {
+        for run in runs.iter().filter(|run| run.index[0] <= last && run.last >= first) {
+            let blocks = extents(run.block_of(first), run.block_of(last) + 1);
+            let mut reader = Reader::new(run.clone(), blocks);
+            while let Some(piece) = reader.next().await? {
+                for (number, block) in piece.blocks() {
+                    let known = run.block(number, block)?.iter().map(|of| u128::from_le_bytes(*of));
+                    let in_range = known.filter(|known| (first..=last).contains(known));
+                    in_range.for_each(|known| bloom.insert(Fingerprint(known)));
+                }
+                self.step(piece.size_bytes()).await;
+            }
+        }
+        Ok(bloom)
+    }
+
+    async fn remove(&mut self, names: &[String]) -> Result<(), SeenError> {
+        for name in names {
+            match self.world.remove(&self.directory.join(name)).await {
+                // Gone by an earlier try.
+                Ok(()) | Err(DiskError::NotFound) => {}
+                Err(error) => return Err(SeenError::disk("remove", name, error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The blocks of a run that could hold a needle, as they come; neighbours in one read.
+struct Wanted<F> {
+    run: Rc<Run<F>>,
+    needles: Rc<[Needle]>,
+    next: usize,
+}
+
+impl<F> Iterator for Wanted<F> {
+    type Item = Extent;
+
+    fn next(&mut self) -> Option<Extent> {
+        let run = &self.run;
+        // Outside the run's range there is nothing to read.
+        while self.needles.get(self.next)?.fingerprint() < run.index[0] {
+            self.next += 1;
+        }
+        let needle = self.needles[self.next].fingerprint();
+        if needle > run.last {
+            return None;
+        }
+        let first = run.block_of(needle);
+        let mut end = first + 1;
+        loop {
+            // Past the needles of the blocks taken so far.
+            let behind = run.index.get(end).copied();
+            let rest = &self.needles[self.next..];
+            self.next += behind.map_or(rest.len(), |behind| {
+                rest.iter().take_while(|needle| needle.fingerprint() < behind).count()
+            });
+            let is_next_wanted = self.needles.get(self.next).is_some_and(|needle| {
+                run.index.get(end + 1).is_none_or(|behind| needle.fingerprint() < *behind)
+            });
+            if behind.is_none() || end - first == PIECE_BLOCK_COUNT || !is_next_wanted {
+                return Some(Extent { first, count: end - first });
+            }
+            end += 1;
+        }
+    }
+}
+
+/// Marks the needles that the piece holds; says which needle comes behind it.
+fn mark_found<F>(
+    run: &Run<F>,
+    piece: &Piece,
+    needles: &[Needle],
+    mut next: usize,
+    found: &mut Found,
+) -> Result<usize, SeenError> {
+    for (number, block) in piece.blocks() {
+        let mut known = run.block(number, block)?.iter().map(|of| u128::from_le_bytes(*of));
+        let Some(mut head) = known.next() else { continue };
+        'needles: while let Some(needle) = needles.get(next) {
+            while head < needle.fingerprint() {
+                match known.next() {
+                    Some(larger) => head = larger,
+                    None => break 'needles,
+                }
+            }
+            if head == needle.fingerprint() {
+                found.mark(needle.index);
+            }
+            next += 1;
+        }
+    }
+    Ok(next)
+}
+
+/// One of the runs that are made one.
+struct Cursor<F, E> {
+    reader: Reader<F, E>,
+    piece: Vec<u128>,
+    at: usize,
+}
+
+impl<F: File, E: Iterator<Item = Extent>> Cursor<F, E> {
+    fn head(&self) -> u128 {
+        self.piece[self.at]
+    }
+
+    /// Reads the next piece; it is empty at the end of the run.
+    async fn refill<W: Disk + Clock>(&mut self, toil: &mut Toil<'_, W>) -> Result<(), SeenError> {
+        self.piece.clear();
+        self.at = 0;
+        let Some(piece) = self.reader.next().await? else { return Ok(()) };
+        for (number, block) in piece.blocks() {
+            let known = self.reader.run().block(number, block)?;
+            self.piece.extend(known.iter().map(|of| u128::from_le_bytes(*of)));
+        }
+        toil.step(piece.size_bytes()).await;
+        Ok(())
+    }
+}

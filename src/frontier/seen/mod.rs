@@ -1,0 +1,572 @@
+//! URL seen with its exact set on disk: a filter in RAM, runs of sorted fingerprints for the proof.
+//!
+//! Owns the fingerprints of every URL that the core ever took, 14 bits each in RAM and 16 bytes on
+//! disk. In: fingerprints, and candidates that the filter could not call new. Out: answers, and
+//! later the candidates that a merge proved new. Touched by its own core alone. [`DiskSieve`] does
+//! no I/O and has no clock: the disk's part are [`Job`]s that the shard runs beside its fetches.
+//!
+//! A fingerprint's way:
+//!
+//! 1. [`Sieve::probe`]: in the cache of recent ones: known. Not in the Bloom filter: new, and that
+//!    is final. In `fresh` or `frozen`, the sets of those in no run yet: known. Else: later.
+//! 2. [`Sieve::admit`]: it joins `fresh` and the filter. A full `fresh` is frozen, sorted and
+//!    written as a run (flush), while a new one fills.
+//! 3. [`Sieve::defer`]: it joins the batch. A batch that is large or old, or that an idle shard
+//!    waits for, is sorted and looked up in the runs, in one sequential pass (merge).
+//! 4. [`DiskSieve::judge`]: candidates found in a run are known. The others are looked up in
+//!    `fresh` and, if they are not there either, admitted and handed out by [`Sieve::settle`], in
+//!    the order in which they came.
+//!
+//! Why nothing is lost or taken twice: no flush begins while a merge is under way or unjudged, so
+//! that whatever was admitted since the merge began is in `fresh` when it is judged. Compactions
+//! and filter growth run beside both; they change no set.
+
+mod batch;
+mod filter;
+mod jobs;
+mod open;
+mod order;
+mod reader;
+mod run;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use jobs::{Finished, Job};
+pub use run::{RunImage, directory_of};
+
+use super::sieve::{Recent, Seen, Sieve, SieveFigures, exact_hash};
+use crate::base::Time;
+use crate::flow::Candidate;
+use crate::io::DiskError;
+use crate::limits;
+use crate::url::Fingerprint;
+use batch::Batch;
+use filter::{Filter, slice_of};
+use hashbrown::HashTable;
+use jobs::{Found, Outcome, Work};
+use run::Run;
+use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenError {
+    /// The disk refused; what was to be done can be tried again.
+    Disk { doing: &'static str, name: String, error: DiskError },
+    /// A file is not what was written. Nothing of it is used.
+    Damaged { name: String, what: &'static str },
+}
+
+impl SeenError {
+    fn disk(doing: &'static str, name: &str, error: DiskError) -> SeenError {
+        SeenError::Disk { doing, name: name.to_owned(), error }
+    }
+
+    fn damaged(name: &str, what: &'static str) -> SeenError {
+        SeenError::Damaged { name: name.to_owned(), what }
+    }
+}
+
+impl fmt::Display for SeenError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SeenError::Disk { doing, name, error } => write!(out, "cannot {doing} {name}: {error}"),
+            SeenError::Damaged { name, what } => write!(out, "{name}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for SeenError {}
+
+/// When work is due, and when the shard must wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenLimits {
+    /// A power of two, two at least.
+    pub recent_count: usize,
+    pub fresh_count: usize,
+    pub fresh_count_max: usize,
+    pub batch_count: usize,
+    pub batch_bytes: usize,
+    pub deferred_count_max: usize,
+    pub deferred_bytes_max: usize,
+    pub lag_ms: u64,
+    pub slice_url_count: usize,
+    pub tier_run_count: usize,
+}
+
+impl SeenLimits {
+    /// For merges and runs of `fresh_count` URLs, the rest in proportion. Small ones let a crawl of
+    /// some hundred pages meet every job.
+    pub fn sized(fresh_count: usize) -> SeenLimits {
+        let scaled = |whole: usize| {
+            let scaled = whole as u128 * fresh_count as u128 / limits::SEEN_FRESH_COUNT as u128;
+            usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
+        };
+        let recent_count = scaled(limits::RECENT_FINGERPRINT_COUNT).next_power_of_two();
+        SeenLimits {
+            recent_count: recent_count.clamp(2, limits::RECENT_FINGERPRINT_COUNT),
+            fresh_count,
+            fresh_count_max: scaled(limits::SEEN_FRESH_COUNT_MAX),
+            batch_count: scaled(limits::SEEN_BATCH_COUNT),
+            batch_bytes: scaled(limits::SEEN_BATCH_BYTES),
+            deferred_count_max: scaled(limits::SEEN_DEFERRED_COUNT_MAX),
+            deferred_bytes_max: scaled(limits::SEEN_DEFERRED_BYTES_MAX),
+            lag_ms: limits::SEEN_LAG_MS,
+            slice_url_count: scaled(limits::SEEN_SLICE_URL_COUNT).min(limits::SEEN_SLICE_URL_COUNT),
+            tier_run_count: limits::SEEN_TIER_RUN_COUNT,
+        }
+    }
+}
+
+impl Default for SeenLimits {
+    fn default() -> SeenLimits {
+        SeenLimits::sized(limits::SEEN_FRESH_COUNT)
+    }
+}
+
+/// What a checkpoint keeps: with it, [`DiskSieve::open`] makes the sieve anew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenImage {
+    pub runs: Vec<RunImage>,
+}
+
+/// What there is to see of it, beside [`SieveFigures`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenFigures {
+    pub run_count: usize,
+    pub fresh_count: usize,
+    pub merge_count: u64,
+    pub flush_count: u64,
+    pub compaction_count: u64,
+    pub growth_count: u64,
+    /// Read and written by all jobs.
+    pub job_bytes: u64,
+    /// Age of the oldest deferred candidate.
+    pub lag: Duration,
+}
+
+/// Fingerprints in RAM, of which none is in a run.
+type Fresh = HashTable<u128>;
+
+pub struct DiskSieve<F> {
+    limits: SeenLimits,
+    recent: Recent,
+    filter: Filter,
+    fresh: Fresh,
+    frozen: Option<Rc<Fresh>>,
+    runs: Vec<Rc<Run<F>>>,
+    next_serial: u64,
+    gathering: Batch,
+    merging: Merging,
+    settled: VecDeque<Candidate>,
+    /// Runs that a compaction replaced, until they are retired; then until they are removed.
+    superseded: Vec<String>,
+    retired: Vec<String>,
+    /// A flush or a merge is under way, and a compaction, growth or removal.
+    first_lane: Option<Lane>,
+    second_lane: Option<Lane>,
+    figures: SieveFigures,
+    seen: SeenFigures,
+}
+
+/// The batch that left `gathering`.
+enum Merging {
+    None,
+    /// Its merge is due (again, if the disk refused) or under way.
+    Due(Rc<Batch>),
+    Judging {
+        batch: Rc<Batch>,
+        found: Found,
+        next: usize,
+    },
+}
+
+/// A job under way, as far as its end needs to know.
+enum Lane {
+    Flush { serial: u64 },
+    Merge,
+    Compact { serial: u64, replaced: Vec<u64> },
+    Grow,
+    Remove,
+}
+
+/// What [`DiskSieve::judge`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    pub known_count: usize,
+    pub new_count: usize,
+    /// There is more to judge.
+    pub is_more: bool,
+}
+
+impl<F> DiskSieve<F> {
+    /// An empty one, for a crawl that begins.
+    pub fn new(limits: SeenLimits) -> DiskSieve<F> {
+        DiskSieve {
+            limits,
+            recent: Recent::with_places(limits.recent_count),
+            filter: Filter::new(|_| limits.slice_url_count),
+            fresh: new_fresh(&limits),
+            frozen: None,
+            runs: Vec::new(),
+            next_serial: 1,
+            gathering: Batch::default(),
+            merging: Merging::None,
+            settled: VecDeque::new(),
+            superseded: Vec::new(),
+            retired: Vec::new(),
+            first_lane: None,
+            second_lane: None,
+            figures: SieveFigures::default(),
+            seen: SeenFigures::default(),
+        }
+    }
+
+    /// The next thing that the disk shall do, if any is due. At most two are under way: a flush or
+    /// a merge, and a compaction, growth or removal. `is_idle`: the shard has nothing else to do,
+    /// so that a merge of any size is due.
+    pub fn next_job(&mut self, now: Time, is_idle: bool) -> Option<Job<F>> {
+        if self.first_lane.is_none()
+            && let Some(work) = self.flush_due().or_else(|| self.merge_due(now, is_idle))
+        {
+            return Some(Job(work));
+        }
+        if self.second_lane.is_some() {
+            return None;
+        }
+        let work = self.removal_due().or_else(|| self.growth_due());
+        work.or_else(|| self.compaction_due()).map(Job)
+    }
+
+    fn flush_due(&mut self) -> Option<Work<F>> {
+        if !matches!(self.merging, Merging::None | Merging::Due(_)) {
+            return None;
+        }
+        if self.frozen.is_none() {
+            let is_due = self.fresh.len() >= self.limits.fresh_count;
+            if !is_due || self.runs.len() >= limits::SEEN_RUN_COUNT_MAX {
+                return None;
+            }
+            let full = std::mem::replace(&mut self.fresh, new_fresh(&self.limits));
+            self.frozen = Some(Rc::new(full));
+        }
+        let fresh = self.frozen.clone()?;
+        let serial = self.take_serial();
+        self.first_lane = Some(Lane::Flush { serial });
+        Some(Work::Flush { fresh, serial })
+    }
+
+    fn merge_due(&mut self, now: Time, is_idle: bool) -> Option<Work<F>> {
+        if matches!(self.merging, Merging::None) {
+            let SeenLimits { batch_count, batch_bytes, .. } = self.limits;
+            let is_due = is_idle
+                || self.gathering.count() >= batch_count
+                || self.gathering.size_bytes() >= batch_bytes
+                || self.merge_at().is_some_and(|at| at <= now);
+            if !is_due || self.gathering.count() == 0 {
+                return None;
+            }
+            self.merging = Merging::Due(Rc::new(std::mem::take(&mut self.gathering)));
+        }
+        let Merging::Due(batch) = &self.merging else { return None };
+        let batch = batch.clone();
+        self.first_lane = Some(Lane::Merge);
+        Some(Work::Merge { batch, runs: self.runs.clone() })
+    }
+
+    fn removal_due(&mut self) -> Option<Work<F>> {
+        if self.retired.is_empty() {
+            return None;
+        }
+        self.second_lane = Some(Lane::Remove);
+        Some(Work::Remove { names: std::mem::take(&mut self.retired) })
+    }
+
+    fn growth_due(&mut self) -> Option<Work<F>> {
+        let (slice, room) = self.filter.begin_growth()?;
+        self.second_lane = Some(Lane::Grow);
+        let in_no_run =
+            self.fresh.iter().chain(self.frozen.iter().flat_map(|frozen| frozen.iter()));
+        let in_slice = in_no_run.filter(|known| slice_of(Fingerprint(**known)) == slice);
+        Some(Work::Grow {
+            slice,
+            room,
+            fresh: in_slice.copied().collect(),
+            runs: self.runs.clone(),
+        })
+    }
+
+    /// Runs of about one size: from 4^n times a flush up to 4^(n+1) times.
+    fn compaction_due(&mut self) -> Option<Work<F>> {
+        let tier = |run: &Run<F>| (run.count / self.limits.fresh_count as u64).max(1).ilog2() / 2;
+        let of_tier = |wanted| self.runs.iter().filter(move |run| tier(run) == wanted);
+        let full =
+            (0..u64::BITS).find(|wanted| of_tier(*wanted).count() >= self.limits.tier_run_count)?;
+        let runs: Vec<Rc<Run<F>>> = of_tier(full).cloned().collect();
+        let serial = self.take_serial();
+        let replaced = runs.iter().map(|run| run.serial).collect();
+        self.second_lane = Some(Lane::Compact { serial, replaced });
+        Some(Work::Compact { runs, serial })
+    }
+
+    /// Takes a job's outcome in. After an error of the disk the work is due again; the caller waits
+    /// before it asks.
+    pub fn finish(&mut self, finished: Finished<F>) -> Result<(), SeenError> {
+        self.seen.job_bytes += finished.bytes;
+        match finished.outcome {
+            Outcome::Flushed(flushed) => self.end_flush(flushed),
+            Outcome::Merged(merged) => {
+                assert!(matches!(self.first_lane.take(), Some(Lane::Merge)), "jobs end once");
+                let found = merged?;
+                self.seen.merge_count += 1;
+                if let Merging::Due(batch) = std::mem::replace(&mut self.merging, Merging::None) {
+                    self.merging = Merging::Judging { batch, found, next: 0 };
+                }
+                Ok(())
+            }
+            Outcome::Compacted(compacted) => self.end_compaction(compacted),
+            Outcome::Grown(grown) => {
+                assert!(matches!(self.second_lane.take(), Some(Lane::Grow)), "jobs end once");
+                match grown {
+                    Ok(larger) => self.filter.end_growth(larger),
+                    Err(error) => {
+                        self.filter.abandon_growth();
+                        return Err(error);
+                    }
+                }
+                self.seen.growth_count += 1;
+                Ok(())
+            }
+            Outcome::Removed(names, removed) => {
+                assert!(matches!(self.second_lane.take(), Some(Lane::Remove)), "jobs end once");
+                if removed.is_err() {
+                    self.retired.extend(names);
+                }
+                removed
+            }
+        }
+    }
+
+    fn end_flush(&mut self, flushed: Result<Run<F>, SeenError>) -> Result<(), SeenError> {
+        let Some(Lane::Flush { serial }) = self.first_lane.take() else {
+            panic!("jobs end once");
+        };
+        match flushed {
+            Ok(run) => {
+                self.runs.push(Rc::new(run));
+                self.frozen = None;
+                self.seen.flush_count += 1;
+                Ok(())
+            }
+            Err(error) => {
+                // A part of it may be on disk, under a name that is not used again.
+                self.retired.push(run::name_of(serial));
+                Err(error)
+            }
+        }
+    }
+
+    fn end_compaction(&mut self, compacted: Result<Run<F>, SeenError>) -> Result<(), SeenError> {
+        let Some(Lane::Compact { serial, replaced }) = self.second_lane.take() else {
+            panic!("jobs end once");
+        };
+        match compacted {
+            Ok(run) => {
+                self.runs.retain(|run| !replaced.contains(&run.serial));
+                self.runs.push(Rc::new(run));
+                self.superseded.extend(replaced.into_iter().map(run::name_of));
+                self.seen.compaction_count += 1;
+                Ok(())
+            }
+            Err(error) => {
+                self.retired.push(run::name_of(serial));
+                Err(error)
+            }
+        }
+    }
+
+    /// Judges up to `count` candidates of a merge that is done. New ones are for `settle`.
+    pub fn judge(&mut self, count: usize) -> Judged {
+        let mut judged = Judged::default();
+        let Merging::Judging { batch, found, next } = &mut self.merging else { return judged };
+        let (batch, end) = (batch.clone(), (*next + count).min(batch.count()));
+        let mut unfound = Vec::new();
+        for index in *next..end {
+            let fingerprint = Fingerprint(batch.needles()[index].fingerprint());
+            if found.has(index) {
+                self.recent.insert(fingerprint);
+            } else {
+                unfound.push((index, fingerprint));
+            }
+        }
+        judged.known_count = end - *next - unfound.len();
+        judged.is_more = end < batch.count();
+        *next = end;
+        for (index, fingerprint) in unfound {
+            if contains(&self.fresh, fingerprint) {
+                judged.known_count += 1;
+                continue;
+            }
+            judged.new_count += 1;
+            self.figures.bloom_wrong_count += 1;
+            self.admit(fingerprint);
+            self.settled.push_back(batch.candidate(index));
+        }
+        if !judged.is_more {
+            self.merging = Merging::None;
+        }
+        judged
+    }
+
+    /// When a merge becomes due, if nothing else makes it due before.
+    pub fn merge_at(&self) -> Option<Time> {
+        Some(self.gathering.since? + Duration::from_millis(self.limits.lag_ms))
+    }
+
+    /// So much waits for the disk that no new fetches shall start.
+    pub fn is_backed_up(&self) -> bool {
+        let batch = self.merging_batch();
+        let bytes = self.gathering.size_bytes() + batch.map_or(0, |batch| batch.size_bytes());
+        self.fresh.len() >= self.limits.fresh_count_max
+            || self.deferred_count() >= self.limits.deferred_count_max
+            || bytes >= self.limits.deferred_bytes_max
+    }
+
+    /// The exact set on disk, as a checkpoint names it. The fresh fingerprints are not in it.
+    pub fn runs(&self) -> SeenImage {
+        SeenImage { runs: self.runs.iter().map(|run| run.image()).collect() }
+    }
+
+    /// Fingerprints that are in no run yet; with [`DiskSieve::runs`] they are all.
+    pub fn fresh(&self) -> impl Iterator<Item = Fingerprint> {
+        let frozen = self.frozen.iter().flat_map(|frozen| frozen.iter());
+        self.fresh.iter().chain(frozen).map(|known| Fingerprint(*known))
+    }
+
+    /// Candidates that no merge has judged yet, for a checkpoint: in the order in which they came.
+    pub fn deferred(&self) -> impl Iterator<Item = Candidate> {
+        let judged_count = match &self.merging {
+            Merging::Judging { next, .. } => *next,
+            Merging::None | Merging::Due(_) => 0,
+        };
+        let merging = self.merging_batch().into_iter();
+        merging
+            .flat_map(move |batch| batch.candidates().skip(judged_count))
+            .chain(self.gathering.candidates())
+    }
+
+    /// Runs that a compaction replaced and that only an older checkpoint may still name.
+    pub fn superseded(&self) -> &[String] {
+        &self.superseded
+    }
+
+    /// Superseded runs that no checkpoint names any more: their files go.
+    pub fn retire(&mut self, names: &[String]) {
+        let (retired, kept) = std::mem::take(&mut self.superseded)
+            .into_iter()
+            .partition::<Vec<_>, _>(|name| names.contains(name));
+        self.retired.extend(retired);
+        self.superseded = kept;
+    }
+
+    pub fn figures(&self) -> SieveFigures {
+        SieveFigures {
+            url_count: self.filter.url_count(),
+            bloom_bit_count: self.filter.bit_count(),
+            ..self.figures
+        }
+    }
+
+    pub fn seen_figures(&self, now: Time) -> SeenFigures {
+        let since = self.merging_batch().map_or(self.gathering.since, |batch| batch.since);
+        SeenFigures {
+            run_count: self.runs.len(),
+            fresh_count: self.fresh.len() + self.frozen.as_ref().map_or(0, |frozen| frozen.len()),
+            lag: since.map_or(Duration::ZERO, |since| now.since(since)),
+            ..self.seen
+        }
+    }
+
+    fn merging_batch(&self) -> Option<&Rc<Batch>> {
+        match &self.merging {
+            Merging::None => None,
+            Merging::Due(batch) | Merging::Judging { batch, .. } => Some(batch),
+        }
+    }
+
+    fn take_serial(&mut self) -> u64 {
+        self.next_serial += 1;
+        self.next_serial - 1
+    }
+}
+
+impl<F> Sieve for DiskSieve<F> {
+    fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
+        self.figures.probe_count += 1;
+        if self.recent.contains(fingerprint) {
+            self.figures.recent_hit_count += 1;
+            return Seen::Known;
+        }
+        if !self.filter.may_contain(fingerprint) {
+            self.figures.bloom_no_count += 1;
+            return Seen::New;
+        }
+        let in_frozen = |frozen: &Rc<Fresh>| contains(frozen, fingerprint);
+        if contains(&self.fresh, fingerprint) || self.frozen.as_ref().is_some_and(in_frozen) {
+            self.recent.insert(fingerprint);
+            return Seen::Known;
+        }
+        if self.runs.is_empty() {
+            // All there is was asked.
+            self.figures.bloom_wrong_count += 1;
+            return Seen::New;
+        }
+        Seen::Later
+    }
+
+    fn admit(&mut self, fingerprint: Fingerprint) {
+        self.recent.insert(fingerprint);
+        if self.frozen.as_ref().is_some_and(|frozen| contains(frozen, fingerprint)) {
+            return;
+        }
+        let is_same = |known: &u128| *known == fingerprint.0;
+        let entry = self.fresh.entry(exact_hash(&fingerprint.0), is_same, exact_hash);
+        if let hashbrown::hash_table::Entry::Vacant(vacant) = entry {
+            vacant.insert(fingerprint.0);
+            self.filter.insert(fingerprint);
+        }
+    }
+
+    fn defer(&mut self, fingerprint: Fingerprint, candidate: Candidate, now: Time) {
+        self.gathering.push(fingerprint, &candidate, now);
+    }
+
+    fn settle(&mut self) -> Option<Candidate> {
+        self.settled.pop_front()
+    }
+
+    fn deferred_count(&self) -> usize {
+        let merging = match &self.merging {
+            Merging::None => 0,
+            Merging::Due(batch) => batch.count(),
+            Merging::Judging { batch, next, .. } => batch.count() - next,
+        };
+        self.gathering.count() + merging + self.settled.len()
+    }
+
+    /// The disk is the bound.
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+fn contains(fresh: &Fresh, fingerprint: Fingerprint) -> bool {
+    fresh.find(exact_hash(&fingerprint.0), |known| *known == fingerprint.0).is_some()
+}
+
+/// With room for what is admitted while a flush is due, so that it never grows in between.
+fn new_fresh(limits: &SeenLimits) -> Fresh {
+    HashTable::with_capacity(limits.fresh_count + limits.fresh_count / 2)
+}

@@ -1,0 +1,89 @@
+//! Sorts fingerprints a step at a time, so that a core that sorts half a million still fetches.
+//!
+//! 1. Count by slot: the top bits alone are uneven, a crawl of one site has a single slot.
+//! 2. Give each slot buckets by its count. Behind the slot a fingerprint is a hash, so equal parts
+//!    of the slot's range hold about equally many.
+//! 3. Scatter into the buckets, and sort each: a few hundred, in cache.
+
+use crate::io::Clock;
+use crate::limits::{SEEN_STEP_COUNT, SLOT_BITS, SLOT_COUNT};
+
+pub(super) trait Keyed: Copy {
+    fn key(&self) -> u128;
+}
+
+impl Keyed for u128 {
+    fn key(&self) -> u128 {
+        *self
+    }
+}
+
+const BUCKET_COUNT_AIM: usize = 256;
+
+pub(super) async fn sorted<T: Keyed>(items: &[T], clock: &impl Clock) -> Vec<T> {
+    let mut slot_counts = vec![0u32; SLOT_COUNT];
+    for step in items.chunks(SEEN_STEP_COUNT) {
+        step.iter().for_each(|item| slot_counts[slot(item.key())] += 1);
+        clock.yield_now().await;
+    }
+    let buckets = Buckets::new(&slot_counts);
+    let mut ends = vec![0u32; buckets.count + 1];
+    for step in items.chunks(SEEN_STEP_COUNT) {
+        step.iter().for_each(|item| ends[buckets.of(item.key()) + 1] += 1);
+        clock.yield_now().await;
+    }
+    for bucket in 0..buckets.count {
+        ends[bucket + 1] += ends[bucket];
+    }
+    // Now the start of each bucket; scattering moves it to its end.
+    let mut sorted = items.to_vec();
+    for step in items.chunks(SEEN_STEP_COUNT) {
+        for item in step {
+            let end = &mut ends[buckets.of(item.key())];
+            sorted[*end as usize] = *item;
+            *end += 1;
+        }
+        clock.yield_now().await;
+    }
+    let (mut start, mut since_yield) = (0, 0);
+    for end in &ends[..buckets.count] {
+        let end = *end as usize;
+        sorted[start..end].sort_unstable_by_key(Keyed::key);
+        since_yield += end - start;
+        start = end;
+        if since_yield >= SEEN_STEP_COUNT {
+            since_yield = 0;
+            clock.yield_now().await;
+        }
+    }
+    sorted
+}
+
+struct Buckets {
+    /// Of each slot: its first bucket and how many it has.
+    of_slot: Vec<(u32, u32)>,
+    count: usize,
+}
+
+impl Buckets {
+    fn new(slot_counts: &[u32]) -> Buckets {
+        let mut count = 0;
+        let mut give = |items: &u32| {
+            let own = items.div_ceil(BUCKET_COUNT_AIM as u32);
+            count += own;
+            (count - own, own)
+        };
+        let of_slot = slot_counts.iter().map(&mut give).collect();
+        Buckets { of_slot, count: count as usize }
+    }
+
+    fn of(&self, key: u128) -> usize {
+        let (first, count) = self.of_slot[slot(key)];
+        let behind_slot = ((key << SLOT_BITS) >> 96) as u64;
+        first as usize + ((behind_slot * u64::from(count)) >> 32) as usize
+    }
+}
+
+fn slot(key: u128) -> usize {
+    (key >> (u128::BITS - SLOT_BITS)) as usize
+}
