@@ -82,6 +82,7 @@ fn store_one_page(criterion: &mut Criterion) {
             filename: "nephila-20251231235959-003-000000.warc.gz",
             simhash: Some(1),
             near: None,
+            undecoded: None,
         };
         bencher.iter(|| {
             out.clear();

@@ -296,7 +296,7 @@ impl Disk for Fake {
 }
 
 impl File for FakeFile {
-    async fn append(&self, bytes: Vec<u8>) -> Result<Vec<u8>, DiskError> {
+    async fn append_back(&self, bytes: Vec<u8>) -> (Vec<u8>, Result<(), DiskError>) {
         let inner = &self.world.0;
         poll_fn(|context| {
             if !inner.held.get() {
@@ -310,7 +310,7 @@ impl File for FakeFile {
         // A failed append leaves half of its bytes.
         let len = if result.is_ok() { bytes.len() } else { bytes.len() / 2 };
         self.data.borrow_mut().bytes.extend_from_slice(&bytes[..len]);
-        result.map(|()| bytes)
+        (bytes, result)
     }
 
     async fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {

@@ -25,7 +25,6 @@ pub(super) struct Index {
 pub(super) struct Gatherer {
     settings: StoreSettings,
     shard: u16,
-    epoch: u32,
     next_serial: u32,
     writer: RecordWriter,
     file: Option<FileUnderWay>,
@@ -51,12 +50,12 @@ impl Index {
     }
 
     /// The lines in byte order, in pieces of about a write buffer each.
-    pub(super) fn into_sorted_pieces(self) -> impl Iterator<Item = Vec<u8>> {
+    pub(super) fn sorted_pieces(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut starts = vec![0];
         starts.extend(memchr::memchr_iter(b'\n', &self.text).map(|end| end + 1));
         let mut lines: Vec<(u32, u32)> =
             starts.windows(2).map(|pair| (pair[0] as u32, pair[1] as u32)).collect();
-        let text = self.text;
+        let text = &self.text;
         lines.sort_unstable_by_key(|(start, end)| &text[*start as usize..*end as usize]);
         let mut lines = lines.into_iter();
         std::iter::from_fn(move || {
@@ -74,16 +73,7 @@ impl Index {
 impl Gatherer {
     pub(super) fn new(settings: StoreSettings, shard: u16, next_serial: u32) -> Gatherer {
         let writer = RecordWriter::new(settings.deflate_level, settings.block_digest);
-        Gatherer {
-            settings,
-            shard,
-            epoch: 0,
-            next_serial,
-            writer,
-            file: None,
-            buffer: Vec::new(),
-            mark: 0,
-        }
+        Gatherer { settings, shard, next_serial, writer, file: None, buffer: Vec::new(), mark: 0 }
     }
 
     /// Appends a page's records to the buffer, behind a warcinfo if they are a file's first.
@@ -138,7 +128,7 @@ impl Gatherer {
         self.mark += grown;
         let serial = file.serial;
         self.file = Some(file);
-        Position { serial, offset, length, mark: self.mark, epoch: self.epoch }
+        Position { serial, offset, length, mark: self.mark }
     }
 
     /// No more goes into this buffer, or into this file: it must be sealed first.
@@ -158,10 +148,6 @@ impl Gatherer {
         self.mark
     }
 
-    pub(super) fn epoch(&self) -> u32 {
-        self.epoch
-    }
-
     /// Takes what was gathered, and goes on in `empty`. `None` if there is nothing to write and no
     /// file to end.
     pub(super) fn seal(&mut self, empty: Vec<u8>, end_file: bool) -> Option<Batch> {
@@ -174,13 +160,6 @@ impl Gatherer {
         let bytes = std::mem::replace(&mut self.buffer, empty);
         let ends_file = if ends { self.file.take().map(|file| file.index) } else { None };
         Some(Batch { stem, bytes, mark: self.mark, ends_file })
-    }
-
-    /// Forgets the buffer and the file under way; the next page begins a new file.
-    pub(super) fn abandon(&mut self) {
-        self.buffer.clear();
-        self.file = None;
-        self.epoch += 1;
     }
 
     fn file_is_full(&self) -> bool {
@@ -227,6 +206,7 @@ fn index_page(file: &mut FileUnderWay, page: &StoredPage<'_>, offset: u64, lengt
         filename: &file.warc_name,
         simhash: page.simhash,
         near: page.near,
+        undecoded: page.undecoded,
     });
 }
 

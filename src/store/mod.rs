@@ -11,8 +11,9 @@
 //! 4. closed: its file was full, is synced, indexed and renamed from `.open` to its final name.
 //!
 //! Invariants: a page's records are in one file, the response first. A file without `.open` at its
-//! end is whole and never written again. A record is either durable, or whoever asks is told that
-//! it is not: a failed write or sync loses what came after the last good sync, never in silence.
+//! end is whole, has its index beside it and is never written again. What is not proven durable is
+//! still in memory: after a failed write or sync it is written again, behind the last byte that was
+//! synced, so a disk that comes back costs no record and no position.
 
 #[cfg(test)]
 mod fake;
@@ -26,7 +27,7 @@ mod tests;
 mod warc_store;
 mod writer_task;
 
-pub use request_log::{RequestLine, RequestLog};
+pub use request_log::{DeadLetter, LogLine, RequestLine, RequestLog};
 pub use salvage::{Salvaged, salvage};
 pub use warc_store::WarcStore;
 
@@ -101,6 +102,8 @@ pub struct StoredPage<'a> {
     pub mime: &'a str,
     pub simhash: Option<u64>,
     pub near: Option<u64>,
+    /// Why the content coding could not be undone, as the index spells it.
+    pub undecoded: Option<&'static str>,
 }
 
 /// Where a page's response (or revisit) record lies.
@@ -112,19 +115,20 @@ pub struct Position {
     pub length: u64,
     /// The series' byte count after this page's records: durable once the store is synced so far.
     pub mark: u64,
-    /// Which life of the store: [`WarcStore::recover`] begins a new one.
-    pub epoch: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// The store stands still until [`WarcStore::recover`]; what was not synced is lost.
+    /// The store stands still until [`WarcStore::recover`], and holds what is not durable.
     Disk {
         doing: &'static str,
         error: DiskError,
     },
-    /// The record was gathered before a failure and never became durable.
-    Lost,
+    /// A file of the crawl's state is not what was written; nothing of it is used.
+    Damaged {
+        name: String,
+        what: &'static str,
+    },
     /// A response beyond [`crate::limits::WARC_RECORD_BYTES_MAX`].
     TooLarge,
     Closed,
@@ -140,7 +144,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Disk { doing, error } => write!(out, "{doing}: {error}"),
-            StoreError::Lost => out.write_str("record lost before it was durable"),
+            StoreError::Damaged { name, what } => write!(out, "{name}: {what}"),
             StoreError::TooLarge => out.write_str("record larger than the limit"),
             StoreError::Closed => out.write_str("store is closed"),
         }

@@ -2,18 +2,25 @@
 //!
 //! Fields, separated by one space: monotonic nanoseconds of the start, wall time, host, address,
 //! method, URL, status, outcome, body bytes, total milliseconds; `-` where there is none. Lines
-//! that begin with `#` are remarks: one at each start of the process (monotonic times before and
-//! after it do not compare), one where a disk error lost lines.
+//! that begin with `#` are remarks: `# start MONOTONIC_NS UNIX_NS DATE` at each start of the
+//! process (the monotonic clock may have begun anew: the wall clock says how far apart they are),
+//! and `# unproven BYTES` where a sync failed: lines from that byte of the file on may be missing
+//! after a power cut.
+//!
+//! `requests/dead-NN.log` beside it has a line for each URL that was given up: wall time, outcome,
+//! tries, depth, how it was found, URL.
 //!
 //! Lines gather in a buffer, and a spawned task appends it when it is full, so that a request waits
-//! for the log only if the disk falls two buffers behind. Synced only when asked: a crash costs the
-//! last lines, which the journal makes good.
+//! for the log only if the disk falls two buffers behind or fails; then the buffers are kept until
+//! [`RequestLog::recover`]. Synced only when asked: a crash costs the last lines, which the journal
+//! makes good.
 
+use super::salvage::make_dir;
 use super::{StoreError, StoreWorld};
 use crate::base::{Time, WallTime};
-use crate::flow::Outcome;
+use crate::flow::{Outcome, Via};
 use crate::io::{Disk, DiskError, File};
-use crate::limits::REQUEST_LOG_BUFFER_BYTES;
+use crate::limits::{REQUEST_LOG_BUFFER_BYTES, REQUEST_LOG_CHECK_BYTES};
 use crate::url::Url;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -38,8 +45,37 @@ pub struct RequestLine<'a> {
     pub total_ms: u64,
 }
 
-impl RequestLine<'_> {
-    pub fn push(&self, out: &mut Vec<u8>) {
+/// A URL given up for good.
+#[derive(Clone, Copy, Debug)]
+pub struct DeadLetter<'a> {
+    pub at: WallTime,
+    pub outcome: Outcome,
+    /// Requests made for it, or for its robots.txt.
+    pub tries: u8,
+    pub depth: u16,
+    pub via: Via,
+    pub url: &'a Url,
+}
+
+/// What a log has lines of.
+pub trait LogLine {
+    /// Appends the line, with its end.
+    fn push(&self, out: &mut Vec<u8>);
+}
+
+impl LogLine for DeadLetter<'_> {
+    fn push(&self, out: &mut Vec<u8>) {
+        let DeadLetter { at, outcome, tries, depth, via, url } = self;
+        let (outcome, via) = (outcome.name(), via.name());
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, "{at} {outcome} {tries} {depth} {via} ");
+        push_escaped(out, url.as_str());
+        out.push(b'\n');
+    }
+}
+
+impl LogLine for RequestLine<'_> {
+    fn push(&self, out: &mut Vec<u8>) {
         // Writing to a Vec cannot fail.
         let _ = write!(out, "{} {} {} ", self.started.0, self.at, self.url.host());
         let _ = match self.address {
@@ -70,31 +106,44 @@ struct State {
     spare: Vec<u8>,
     appending: bool,
     good_bytes: u64,
+    /// So many bytes of the file are proven durable.
+    synced_bytes: u64,
     failed: Option<StoreError>,
-    lost_lines: usize,
     waiting: Vec<Waker>,
 }
 
 impl<W: StoreWorld> RequestLog<W> {
-    /// Opens the shard's log behind its last whole line.
+    /// Opens the shard's log of requests behind its last whole line.
     pub async fn open(world: &W, shard: u16) -> Result<RequestLog<W>, StoreError> {
+        RequestLog::open_as(world, "shard", shard).await
+    }
+
+    /// Opens the shard's log of URLs given up.
+    pub async fn open_dead(world: &W, shard: u16) -> Result<RequestLog<W>, StoreError> {
+        RequestLog::open_as(world, "dead", shard).await
+    }
+
+    async fn open_as(world: &W, name: &str, shard: u16) -> Result<RequestLog<W>, StoreError> {
         let dir = Path::new("requests");
-        world.create_dir(dir).await.map_err(StoreError::disk("create request log directory"))?;
-        let path = PathBuf::from(format!("requests/shard-{shard:02}.log"));
+        make_dir(world, dir, "create request log directory").await?;
+        let path = PathBuf::from(format!("requests/{name}-{shard:02}.log"));
         let file = match world.create(&path).await {
             Err(DiskError::Exists) => open_cut(world, &path).await?,
             created => created.map_err(StoreError::disk("create request log"))?,
         };
         world.sync_dir(dir).await.map_err(StoreError::disk("sync request log directory"))?;
-        let mut state = State { good_bytes: file.size(), ..State::default() };
-        let _ = writeln!(state.buffer, "# start {} {}", world.now().0, world.wall());
+        let size = file.size();
+        let mut state = State { good_bytes: size, synced_bytes: size, ..State::default() };
+        let (now, wall) = (world.now(), world.wall());
+        let _ = writeln!(state.buffer, "# start {} {} {wall}", now.0, wall.0);
         let (file, state) = (Rc::new(file), Rc::new(RefCell::new(state)));
         Ok(RequestLog { world: world.clone(), file, state })
     }
 
-    /// Adds a line; waits while the disk is two buffers behind.
-    pub async fn write(&self, line: &RequestLine<'_>) -> Result<(), StoreError> {
-        self.wait(|state| state.buffer.len() < 2 * REQUEST_LOG_BUFFER_BYTES).await?;
+    /// Adds a line; waits while the disk is two buffers behind, however long it takes to come back.
+    pub async fn write(&self, line: &impl LogLine) {
+        let has_room = |state: &State| state.buffer.len() < 2 * REQUEST_LOG_BUFFER_BYTES;
+        self.wait(|state| has_room(state).then_some(())).await;
         let full = {
             let mut state = self.state.borrow_mut();
             line.push(&mut state.buffer);
@@ -103,13 +152,21 @@ impl<W: StoreWorld> RequestLog<W> {
         if full {
             self.begin_append();
         }
-        Ok(())
+    }
+
+    /// Why the log stands still, if it does.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.state.borrow().failed.clone()
     }
 
     /// Hands all lines to the operating system.
     pub async fn flush(&self) -> Result<(), StoreError> {
         loop {
-            self.wait(|state| !state.appending).await?;
+            self.wait(|state| match &state.failed {
+                Some(error) => Some(Err(error.clone())),
+                None => (!state.appending).then_some(Ok(())),
+            })
+            .await?;
             if self.state.borrow().buffer.is_empty() {
                 return Ok(());
             }
@@ -117,12 +174,23 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    /// Makes all lines durable.
+    /// Makes all lines durable, but for those that an earlier failure has left unproven.
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.flush().await?;
-        match self.file.sync().await {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.fail(StoreError::disk("sync request log")(error))),
+        let good_bytes = self.state.borrow().good_bytes;
+        let synced = self.file.sync().await.map_err(StoreError::disk("sync request log"));
+        let mut state = self.state.borrow_mut();
+        match synced {
+            Ok(()) => {
+                state.synced_bytes = good_bytes;
+                Ok(())
+            }
+            Err(error) => {
+                let unproven = format!("# unproven {}\n", state.synced_bytes);
+                state.buffer.splice(0..0, unproven.into_bytes());
+                state.failed = Some(error.clone());
+                Err(error)
+            }
         }
     }
 
@@ -130,8 +198,7 @@ impl<W: StoreWorld> RequestLog<W> {
         self.sync().await
     }
 
-    /// After an error: cuts the file behind the last good append, notes how many lines were lost,
-    /// and goes on.
+    /// After an error: cuts the file behind the last good append and writes what came after again.
     pub async fn recover(&self) -> Result<(), StoreError> {
         let good_bytes = {
             let state = self.state.borrow();
@@ -141,13 +208,8 @@ impl<W: StoreWorld> RequestLog<W> {
             state.good_bytes
         };
         self.file.truncate(good_bytes).await.map_err(StoreError::disk("cut request log"))?;
-        let mut state = self.state.borrow_mut();
-        state.failed = None;
-        let mut buffer = format!("# lost {} lines\n", state.lost_lines).into_bytes();
-        state.lost_lines = 0;
-        buffer.append(&mut state.buffer);
-        state.buffer = buffer;
-        Ok(())
+        self.state.borrow_mut().failed = None;
+        self.flush().await
     }
 
     /// Starts a task that appends the buffer, unless one is at it.
@@ -160,14 +222,11 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    async fn wait(&self, ready: impl Fn(&State) -> bool) -> Result<(), StoreError> {
+    async fn wait<T>(&self, ready: impl Fn(&State) -> Option<T>) -> T {
         poll_fn(|context| {
             let mut state = self.state.borrow_mut();
-            if let Some(error) = &state.failed {
-                return Poll::Ready(Err(error.clone()));
-            }
-            if ready(&state) {
-                return Poll::Ready(Ok(()));
+            if let Some(value) = ready(&state) {
+                return Poll::Ready(value);
             }
             if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
                 state.waiting.push(context.waker().clone());
@@ -175,11 +234,6 @@ impl<W: StoreWorld> RequestLog<W> {
             Poll::Pending
         })
         .await
-    }
-
-    fn fail(&self, error: StoreError) -> StoreError {
-        self.state.borrow_mut().failed = Some(error.clone());
-        error
     }
 }
 
@@ -192,17 +246,19 @@ impl State {
     /// Takes note of an append; gives the next bytes if there are enough again.
     fn note_appended(
         &mut self,
-        line_count: usize,
-        result: Result<Vec<u8>, DiskError>,
+        mut bytes: Vec<u8>,
+        result: Result<(), DiskError>,
     ) -> Option<Vec<u8>> {
         match result {
-            Ok(mut bytes) => {
+            Ok(()) => {
                 self.good_bytes += bytes.len() as u64;
                 bytes.clear();
                 self.spare = bytes;
             }
             Err(error) => {
-                self.lost_lines += line_count;
+                // Back in front of what has come since.
+                bytes.append(&mut self.buffer);
+                self.spare = std::mem::replace(&mut self.buffer, bytes);
                 self.failed = Some(StoreError::disk("write request log")(error));
             }
         }
@@ -215,34 +271,43 @@ impl State {
 async fn append(file: Rc<impl File>, state: Rc<RefCell<State>>, bytes: Vec<u8>) {
     let mut next = Some(bytes);
     while let Some(bytes) = next {
-        let line_count = memchr::memchr_iter(b'\n', &bytes).count();
-        let result = file.append(bytes).await;
+        let (bytes, result) = file.append_back(bytes).await;
         let waiting = {
             let mut state = state.borrow_mut();
-            next = state.note_appended(line_count, result);
+            next = state.note_appended(bytes, result);
             std::mem::take(&mut state.waiting)
         };
         waiting.into_iter().for_each(Waker::wake);
     }
 }
 
-/// Opens an existing log and cuts a line that a crash left half written.
+/// Opens an existing log and cuts what a crash left behind its last good line: half a line, or
+/// zeros where a block never came to the disk and a later one did.
 async fn open_cut<W: Disk>(disk: &W, path: &Path) -> Result<W::File, StoreError> {
     let file = disk.open(path).await.map_err(StoreError::disk("open request log"))?;
-    let mut end = file.size();
-    while end > 0 {
-        let len = (REQUEST_LOG_BUFFER_BYTES as u64).min(end);
-        let tail = file.read_at(end - len, len as usize).await;
-        let tail = tail.map_err(StoreError::disk("read request log"))?;
-        if let Some(at) = memchr::memrchr(b'\n', &tail) {
-            end = end - len + at as u64 + 1;
-            break;
+    let size = file.size();
+    let (mut end, mut at) = (size, size);
+    let window_start = size.saturating_sub(REQUEST_LOG_CHECK_BYTES);
+    let mut has_line_end = false;
+    while at > window_start || (at > 0 && !has_line_end) {
+        let len = (REQUEST_LOG_BUFFER_BYTES as u64).min(at);
+        at -= len;
+        let piece = file.read_at(at, len as usize).await;
+        let piece = piece.map_err(StoreError::disk("read request log"))?;
+        if let Some(hole) = memchr::memchr(0, &piece) {
+            (end, has_line_end) = (at + hole as u64, false);
         }
-        end -= len;
+        let known = piece.len().min(end.saturating_sub(at) as usize);
+        if !has_line_end && let Some(last) = memchr::memrchr(b'\n', &piece[..known]) {
+            (end, has_line_end) = (at + last as u64 + 1, true);
+        }
     }
-    if end < file.size() {
+    let end = if has_line_end { end } else { 0 };
+    if end < size {
         file.truncate(end).await.map_err(StoreError::disk("cut request log"))?;
     }
+    // What is read well now may still be in memory alone.
+    file.sync().await.map_err(StoreError::disk("sync request log"))?;
     Ok(file)
 }
 

@@ -34,25 +34,15 @@ pub async fn salvage(disk: &impl Disk) -> Result<Vec<Salvaged>, StoreError> {
     };
     let mut salvaged = Vec::new();
     for stem in names.iter().filter_map(|name| Stem::of_open(name)) {
-        salvaged.push(salvage_file(disk, &stem, u64::MAX).await?);
+        salvaged.push(salvage_file(disk, &stem).await?);
     }
     Ok(salvaged)
 }
 
-/// Salvages one file; what lies beyond `trusted_bytes` is cut even if it reads well, as after a
-/// failed sync it may not be on disk.
-pub(super) async fn salvage_file(
-    disk: &impl Disk,
-    stem: &Stem,
-    trusted_bytes: u64,
-) -> Result<Salvaged, StoreError> {
+async fn salvage_file(disk: &impl Disk, stem: &Stem) -> Result<Salvaged, StoreError> {
     let file = disk.open(&stem.open()).await.map_err(StoreError::disk("open torn WARC file"))?;
     let size = file.size();
-    let trusted = size.min(trusted_bytes);
-    let mut found = scan(&file, stem, trusted).await?;
-    if trusted < size && found.damage.is_none() {
-        found.damage = Some(ReadError::Torn);
-    }
+    let found = scan(&file, stem, size).await?;
     let kept_bytes = found.whole_through;
     let salvaged = Salvaged {
         name: (found.records > 0).then(|| stem.warc_name()),
@@ -69,19 +59,26 @@ pub(super) async fn salvage_file(
     if kept_bytes < size {
         file.truncate(kept_bytes).await.map_err(StoreError::disk("cut torn WARC file"))?;
     }
-    finish_file(disk, &file, stem, found.index).await?;
+    file.sync().await.map_err(StoreError::disk("sync WARC file"))?;
+    close_file(disk, stem, &found.index).await?;
     Ok(salvaged)
 }
 
-/// Syncs an open file, writes its index beside it and gives it its final name. The name comes last:
-/// whoever sees it sees a whole file with its index.
-pub(super) async fn finish_file<D: Disk>(
-    disk: &D,
-    file: &D::File,
+/// Writes the index of a synced file beside it and gives the file its final name. The name comes
+/// last: whoever sees it, after a power cut too, sees a whole file with its index. May be called
+/// again after an error.
+pub(super) async fn close_file(
+    disk: &impl Disk,
     stem: &Stem,
-    index: Index,
+    index: &Index,
 ) -> Result<(), StoreError> {
-    file.sync().await.map_err(StoreError::disk("sync WARC file"))?;
+    match disk.open(&stem.warc()).await {
+        // An earlier attempt came as far as the name: all but its durability is done.
+        Ok(_) => return sync_dir(disk).await,
+        Err(DiskError::NotFound) => {}
+        // Not known: the index of a file that has its name must not be touched.
+        Err(error) => return Err(StoreError::disk("look for WARC file")(error)),
+    }
     let path = stem.cdxj();
     // An index of an earlier attempt to close this file.
     match disk.remove(&path).await {
@@ -89,16 +86,29 @@ pub(super) async fn finish_file<D: Disk>(
         Err(error) => return Err(StoreError::disk("remove stale index")(error)),
     }
     let beside = disk.create(&path).await.map_err(StoreError::disk("create index"))?;
-    for piece in index.into_sorted_pieces() {
+    for piece in index.sorted_pieces() {
         beside.append(piece).await.map_err(StoreError::disk("write index"))?;
     }
     beside.sync().await.map_err(StoreError::disk("sync index"))?;
+    // Names are lost one by one: without this the file's could outlive its index's.
+    sync_dir(disk).await?;
     disk.rename(&stem.open(), &stem.warc()).await.map_err(StoreError::disk("rename WARC file"))?;
     sync_dir(disk).await
 }
 
 pub(super) async fn sync_dir(disk: &impl Disk) -> Result<(), StoreError> {
     disk.sync_dir(Path::new(WARC_DIR)).await.map_err(StoreError::disk("sync WARC directory"))
+}
+
+/// Makes a directory whose own name survives a power cut.
+pub(super) async fn make_dir(
+    disk: &impl Disk,
+    dir: &Path,
+    doing: &'static str,
+) -> Result<(), StoreError> {
+    disk.create_dir(dir).await.map_err(StoreError::disk(doing))?;
+    let above = dir.parent().unwrap_or(Path::new(""));
+    disk.sync_dir(above).await.map_err(StoreError::disk(doing))
 }
 
 struct Found {
@@ -163,5 +173,6 @@ fn index_record(index: &mut Index, record: &StoredRecord, filename: &str) {
         filename,
         simhash: None,
         near: None,
+        undecoded: None,
     });
 }

@@ -35,10 +35,9 @@ pub(super) struct State {
     pub(super) outgoing_since: Option<Time>,
     /// ... and in the file but not synced.
     pub(super) flushed_since: Option<Time>,
+    /// Why the task stands still; until a recovery has succeeded.
     pub(super) failed: Option<StoreError>,
     pub(super) recovering: bool,
-    /// What was durable when the last epoch ended.
-    pub(super) settled_through: u64,
     pub(super) closing: bool,
     pub(super) closed: bool,
     pub(super) abandoned: bool,
@@ -62,7 +61,6 @@ impl State {
             flushed_since: None,
             failed: None,
             recovering: false,
-            settled_through: 0,
             closing: false,
             closed: false,
             abandoned: false,
@@ -73,14 +71,6 @@ impl State {
         }
     }
 
-    pub(super) fn failure(&self) -> Option<StoreError> {
-        match &self.failed {
-            Some(error) => Some(error.clone()),
-            None if self.recovering => Some(StoreError::Lost),
-            None => None,
-        }
-    }
-
     /// When the first record was gathered that is not yet durable.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.flushed_since.or(self.outgoing_since).or(self.filling_since)
@@ -88,14 +78,8 @@ impl State {
 
     /// `Some` when a writer may go on, or must not.
     pub(super) fn has_room(&mut self) -> Option<Result<(), StoreError>> {
-        if let Some(error) = &self.failed {
-            return Some(Err(error.clone()));
-        }
         if self.closing {
             return Some(Err(StoreError::Closed));
-        }
-        if self.recovering {
-            return None;
         }
         if self.gatherer.is_full() && !self.try_seal(false) {
             return None;
@@ -103,16 +87,9 @@ impl State {
         Some(Ok(()))
     }
 
-    pub(super) fn durability(&self, epoch: u32, mark: u64) -> Option<Result<(), StoreError>> {
-        if epoch == self.gatherer.epoch() {
-            if mark <= self.synced_through {
-                return Some(Ok(()));
-            }
-            return self.failure().map(Err);
-        }
-        // Of epochs before the last one nothing is remembered: called lost, stored twice at worst.
-        let settled = epoch + 1 == self.gatherer.epoch() && mark <= self.settled_through;
-        Some(if settled { Ok(()) } else { Err(StoreError::Lost) })
+    /// `Some` once all up to `mark` survives a power cut. A failure is waited out.
+    pub(super) fn durability(&self, mark: u64) -> Option<Result<(), StoreError>> {
+        (mark <= self.synced_through).then_some(Ok(()))
     }
 
     /// Moves the filling buffer to the outgoing side, if that is free and there is something.
@@ -166,9 +143,9 @@ impl State {
         None
     }
 
-    /// The outgoing buffer is in the file, and back.
-    pub(super) fn note_flushed(&mut self, buffer: Vec<u8>, mark: u64) {
-        self.outgoing = Outgoing::Idle(buffer);
+    /// The outgoing buffer is in the file; `empty` takes its place.
+    pub(super) fn note_flushed(&mut self, empty: Vec<u8>, mark: u64) {
+        self.outgoing = Outgoing::Idle(empty);
         self.flushed_through = mark;
         self.flushed_since = self.flushed_since.or(self.outgoing_since.take());
     }
@@ -180,14 +157,13 @@ impl State {
         self.flushed_since = None;
     }
 
+    pub(super) fn note_failed(&mut self, error: StoreError) {
+        self.failed = Some(error);
+        self.recovering = false;
+    }
+
     pub(super) fn note_recovered(&mut self) {
-        self.settled_through = self.synced_through;
-        self.gatherer.abandon();
-        // Marks are never used again, so the lost bytes count as passed.
-        self.synced_through = self.gatherer.mark();
-        self.flushed_through = self.synced_through;
-        (self.filling_since, self.outgoing_since, self.flushed_since) = (None, None, None);
-        self.outgoing = Outgoing::Idle(Vec::new());
+        self.failed = None;
         self.recovering = false;
     }
 }

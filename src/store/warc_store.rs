@@ -6,6 +6,7 @@
 //! No borrow is held across an await; the file itself belongs to the task alone.
 
 use super::gather::Gatherer;
+use super::salvage::make_dir;
 use super::series::{WARC_DIR, next_serial};
 use super::state::{Outgoing, State};
 use super::writer_task::WriterTask;
@@ -32,7 +33,7 @@ impl<W: StoreWorld> WarcStore<W> {
         settings: StoreSettings,
     ) -> Result<WarcStore<W>, StoreError> {
         let dir = Path::new(WARC_DIR);
-        world.create_dir(dir).await.map_err(StoreError::disk("create WARC directory"))?;
+        make_dir(world, dir, "create WARC directory").await?;
         let names = world.list(dir).await.map_err(StoreError::disk("list WARC files"))?;
         let sync_span = Duration::from_millis(settings.sync_ms);
         let sync_bytes = settings.sync_bytes;
@@ -43,8 +44,8 @@ impl<W: StoreWorld> WarcStore<W> {
         Ok(WarcStore { shared })
     }
 
-    /// Gathers a page's records; waits while both buffers are full. The position is final, but
-    /// durable only after [`WarcStore::durable`].
+    /// Gathers a page's records; waits while both buffers are full, however long the disk takes to
+    /// come back. The position is final, but durable only after [`WarcStore::durable`].
     pub async fn write(&self, page: &StoredPage<'_>) -> Result<Position, StoreError> {
         if page.response.len() > WARC_RECORD_BYTES_MAX - HEAD_BYTES_MAX
             || page.request_head.len() > HEAD_BYTES_MAX
@@ -67,21 +68,25 @@ impl<W: StoreWorld> WarcStore<W> {
         Ok(position)
     }
 
-    /// Resolves once the page at `position` survives a power cut, or never will.
+    /// Resolves once the page at `position` survives a power cut; not before, and not while the
+    /// disk fails.
     pub async fn durable(&self, position: &Position) -> Result<(), StoreError> {
-        let (epoch, mark) = (position.epoch, position.mark);
-        self.shared.wait(Waiting::Durable, |state| state.durability(epoch, mark)).await
+        self.shared.wait(Waiting::Durable, |state| state.durability(position.mark)).await
     }
 
-    /// Makes all that was written durable now, without waiting for the group.
+    /// Makes all that was written durable now, without waiting for the group, or says why not.
     pub async fn sync(&self) -> Result<(), StoreError> {
-        let (epoch, mark, waker) = {
+        let (mark, waker) = {
             let mut state = self.shared.state.borrow_mut();
             state.sync_wanted = state.gatherer.mark();
-            (state.gatherer.epoch(), state.sync_wanted, state.worker.take())
+            (state.sync_wanted, state.worker.take())
         };
         wake(waker);
-        self.shared.wait(Waiting::Durable, |state| state.durability(epoch, mark)).await
+        self.shared
+            .wait(Waiting::Durable, |state| {
+                state.durability(mark).or_else(|| state.failed.clone().map(Err))
+            })
+            .await
     }
 
     /// Closes the file under way, index and all. Pages written meanwhile are refused.
@@ -94,32 +99,36 @@ impl<W: StoreWorld> WarcStore<W> {
         wake(waker);
         self.shared
             .wait(Waiting::Durable, |state| {
-                if state.closed { Some(Ok(())) } else { state.failure().map(Err) }
+                if state.closed { Some(Ok(())) } else { state.failed.clone().map(Err) }
             })
             .await
     }
 
     /// After a [`StoreError::Disk`], once there is reason to think that the disk is well again:
-    /// keeps what was durable, closes that file, and takes pages again, in a new file. What was
-    /// not durable is lost, and [`WarcStore::durable`] says so. If the disk fails again, so
-    /// does this, and it may be tried again.
+    /// cuts the file behind its last durable byte, writes all again that came after it, syncs that
+    /// and goes on. Nothing is lost. If the disk fails again, so does this, and it may be tried
+    /// again.
     pub async fn recover(&self) -> Result<(), StoreError> {
         let waker = {
             let mut state = self.shared.state.borrow_mut();
             if state.failed.is_none() {
                 return Ok(());
             }
-            state.failed = None;
             state.recovering = true;
             state.worker.take()
         };
         wake(waker);
         self.shared
-            .wait(Waiting::Durable, |state| match &state.failed {
-                Some(error) => Some(Err(error.clone())),
-                None => (!state.recovering).then_some(Ok(())),
+            .wait(Waiting::Durable, |state| {
+                let end = || state.failed.clone().map_or(Ok(()), Err);
+                (!state.recovering).then(end)
             })
             .await
+    }
+
+    /// Why the store stands still, if it does.
+    pub fn failure(&self) -> Option<StoreError> {
+        self.shared.state.borrow().failed.clone()
     }
 
     /// Bytes of the series handed to the operating system; compare with [`Position::mark`].

@@ -1,13 +1,13 @@
 //! The one task of a store that touches the disk: it appends, syncs, closes and recovers, in order.
 
 use super::gather::Batch;
-use super::salvage::{finish_file, salvage_file, sync_dir};
+use super::salvage::{close_file, sync_dir};
 use super::series::Stem;
 use super::state::Work;
 use super::warc_store::Shared;
 use super::{StoreError, StoreWorld};
 use crate::base::Time;
-use crate::io::{DiskError, File};
+use crate::io::{Disk, DiskError, File};
 use crate::limits::WRITE_BUFFER_BYTES;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,18 +18,22 @@ struct OpenFile<F> {
     stem: Stem,
     file: F,
     synced_bytes: u64,
+    /// Its name is durable.
+    is_named: bool,
 }
 
 pub(super) struct WriterTask<W: StoreWorld> {
     shared: Rc<Shared<W>>,
     open: Option<OpenFile<W::File>>,
-    /// A file that a failure left open, and how many of its bytes are durable.
-    broken: Option<(Stem, u64)>,
+    /// Batches of the open file that are not proven durable: at most `sync_bytes` and a buffer.
+    unsynced: Vec<Batch>,
+    /// An empty buffer, between a sync and the next write.
+    spare: Vec<Vec<u8>>,
 }
 
 impl<W: StoreWorld> WriterTask<W> {
     pub(super) fn new(shared: Rc<Shared<W>>) -> WriterTask<W> {
-        WriterTask { shared, open: None, broken: None }
+        WriterTask { shared, open: None, unsynced: Vec::new(), spare: Vec::new() }
     }
 
     /// Until the store is closed or dropped.
@@ -42,9 +46,7 @@ impl<W: StoreWorld> WriterTask<W> {
                 Work::Stop => break,
             };
             if let Err(error) = result {
-                let mut state = self.shared.state.borrow_mut();
-                state.recovering = false;
-                state.failed = Some(error);
+                self.shared.state.borrow_mut().note_failed(error);
             }
             self.shared.wake_waiters();
         }
@@ -78,38 +80,45 @@ impl<W: StoreWorld> WriterTask<W> {
     }
 
     async fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let mark = batch.mark;
+        self.unsynced.push(batch);
+        self.append_from(self.unsynced.len() - 1).await?;
+        let empty = self.spare.pop().unwrap_or_default();
+        self.shared.state.borrow_mut().note_flushed(empty, mark);
+        if self.ends_file() { self.finish().await } else { Ok(()) }
+    }
+
+    /// Appends the batches from `first` on to the file, which is made if it must be.
+    async fn append_from(&mut self, first: usize) -> Result<(), StoreError> {
         let world = &self.shared.world;
         let open = match &mut self.open {
             Some(open) => open,
             none => {
-                let path = batch.stem.open();
-                let file = world.create(&path).await;
-                let file = file.map_err(StoreError::disk("create WARC file"))?;
-                let open = OpenFile { stem: batch.stem.clone(), file, synced_bytes: 0 };
+                let stem = self.unsynced[first].stem.clone();
+                let file = create_anew(world, &stem).await?;
                 // Kept before anything else may fail, so that a recovery finds it.
-                let open = none.insert(open);
-                sync_dir(world).await?;
-                open
+                none.insert(OpenFile { stem, file, synced_bytes: 0, is_named: false })
             }
         };
-        debug_assert_eq!(open.stem, batch.stem);
-        let mut buffer = batch.bytes;
-        if !buffer.is_empty() {
-            let append = open.file.append(buffer).await;
-            buffer = append.map_err(StoreError::disk("write WARC file"))?;
+        if !open.is_named {
+            sync_dir(world).await?;
+            open.is_named = true;
         }
-        if let Some(index) = batch.ends_file {
-            finish_file(world, &open.file, &open.stem, index).await?;
-            self.open = None;
-        }
-        buffer.clear();
-        buffer.shrink_to(2 * WRITE_BUFFER_BYTES);
-        let mut state = self.shared.state.borrow_mut();
-        state.note_flushed(buffer, batch.mark);
-        if self.open.is_none() {
-            state.note_synced(batch.mark);
+        for batch in &mut self.unsynced[first..] {
+            debug_assert_eq!(open.stem, batch.stem);
+            if batch.bytes.is_empty() {
+                continue;
+            }
+            let (bytes, result) = open.file.append_back(std::mem::take(&mut batch.bytes)).await;
+            batch.bytes = bytes;
+            result.map_err(StoreError::disk("write WARC file"))?;
         }
         Ok(())
+    }
+
+    /// Whether the last batch is its file's last.
+    fn ends_file(&self) -> bool {
+        self.unsynced.last().is_some_and(|batch| batch.ends_file.is_some())
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {
@@ -119,24 +128,61 @@ impl<W: StoreWorld> WriterTask<W> {
         open.file.sync().await.map_err(StoreError::disk("sync WARC file"))?;
         open.synced_bytes = size;
         self.shared.state.borrow_mut().note_synced(mark);
+        // The index of a file that is about to be closed is still needed.
+        let ending = if self.ends_file() { self.unsynced.pop() } else { None };
+        for Batch { mut bytes, .. } in self.unsynced.drain(..) {
+            bytes.clear();
+            bytes.shrink_to(2 * WRITE_BUFFER_BYTES);
+            self.spare.push(bytes);
+        }
+        self.spare.truncate(1);
+        self.unsynced.extend(ending.map(|batch| Batch { bytes: Vec::new(), ..batch }));
         Ok(())
     }
 
-    async fn recover(&mut self) -> Result<(), StoreError> {
+    /// Syncs and closes the file that its last batch has ended.
+    async fn finish(&mut self) -> Result<(), StoreError> {
+        self.sync().await?;
         let world = &self.shared.world;
-        if let Some(open) = self.open.take() {
-            self.broken = Some((open.stem, open.synced_bytes));
+        if let Some(Batch { stem, ends_file: Some(index), .. }) = self.unsynced.last() {
+            close_file(world, stem, index).await?;
         }
-        if let Some((stem, synced_bytes)) = &self.broken {
-            match salvage_file(world, stem, *synced_bytes).await {
-                Ok(_) => {}
-                // It has its final name: only the last step of its closing had failed.
-                Err(StoreError::Disk { error: DiskError::NotFound, .. }) => sync_dir(world).await?,
-                Err(error) => return Err(error),
+        self.unsynced.clear();
+        self.open = None;
+        Ok(())
+    }
+
+    /// Writes all again that no sync has proven, behind what one has. A second sync alone would
+    /// prove nothing: after a failed one the kernel takes the pages for clean.
+    async fn recover(&mut self) -> Result<(), StoreError> {
+        if let Some(open) = &self.open {
+            let cut = open.file.truncate(open.synced_bytes).await;
+            cut.map_err(StoreError::disk("cut WARC file"))?;
+        }
+        if let Some(last) = self.unsynced.last() {
+            let mark = last.mark;
+            self.append_from(0).await?;
+            if self.shared.state.borrow().flushed_through < mark {
+                let empty = self.spare.pop().unwrap_or_default();
+                self.shared.state.borrow_mut().note_flushed(empty, mark);
             }
-            self.broken = None;
+            if self.ends_file() { self.finish().await? } else { self.sync().await? }
         }
         self.shared.state.borrow_mut().note_recovered();
         Ok(())
+    }
+}
+
+/// A new file, or what is left of an attempt to make it: serials are never used twice, so a file of
+/// that name is ours.
+async fn create_anew<D: Disk>(disk: &D, stem: &Stem) -> Result<D::File, StoreError> {
+    match disk.create(&stem.open()).await {
+        Err(DiskError::Exists) => {
+            let file = disk.open(&stem.open()).await;
+            let file = file.map_err(StoreError::disk("open WARC file"))?;
+            file.truncate(0).await.map_err(StoreError::disk("cut WARC file"))?;
+            Ok(file)
+        }
+        created => created.map_err(StoreError::disk("create WARC file")),
     }
 }

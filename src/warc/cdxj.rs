@@ -1,7 +1,7 @@
 //! CDXJ: one line a response, `key timestamp {json}`, sorted by bytes; what replay tools look up.
 //!
 //! Fields and spelling (numbers as strings) are pywb's, so that its tools read the lines as they
-//! are. `simhash` and `near` are ours; readers skip fields they do not know.
+//! are. `simhash`, `near` and `undecoded` are ours; readers skip fields they do not know.
 
 use super::digest::{Sha1, push_labelled};
 use super::{surt, text};
@@ -24,6 +24,8 @@ pub struct CdxjLine<'a> {
     pub simhash: Option<u64>,
     /// The page that this one nearly repeats.
     pub near: Option<u64>,
+    /// Why the body's content coding could not be undone.
+    pub undecoded: Option<&'static str>,
 }
 
 impl CdxjLine<'_> {
@@ -47,6 +49,9 @@ impl CdxjLine<'_> {
             if let Some(value) = value {
                 push_value(out, name, |out| text::push_hex(out, value.into(), 16));
             }
+        }
+        if let Some(why) = self.undecoded {
+            push_value(out, "undecoded", |out| out.extend_from_slice(why.as_bytes()));
         }
         out.extend_from_slice(b"}\n");
     }
@@ -95,6 +100,7 @@ mod tests {
             filename: "nephila-1.warc.gz",
             simhash: None,
             near: None,
+            undecoded: None,
         }
     }
 

@@ -48,6 +48,8 @@ pub enum Truncated {
     Length,
     Time,
     Disconnect,
+    /// What came behind it could not be told from the block: its framing was broken.
+    Unspecified,
 }
 
 impl Truncated {
@@ -56,6 +58,7 @@ impl Truncated {
             Truncated::Length => "length",
             Truncated::Time => "time",
             Truncated::Disconnect => "disconnect",
+            Truncated::Unspecified => "unspecified",
         }
     }
 }
