@@ -56,6 +56,7 @@ pub(super) async fn run<W: World>(
     client: &Client<W>,
     url: &Url,
     address: IpAddr,
+    known: Validators<'_>,
     sink: &mut impl Sink,
 ) -> Answer {
     let started = client.world.now();
@@ -77,7 +78,7 @@ pub(super) async fn run<W: World>(
         first_byte_took: None,
         body_took: None,
     };
-    let result = ask(client, url, address, sink, &mut answer).await;
+    let result = ask(client, url, known, sink, &mut answer).await;
     answer.ended = client.world.now();
     if answer.first_byte_took.is_none() {
         answer.seen_by = answer.ended;
@@ -119,10 +120,11 @@ fn unframe(answer: &mut Answer) {
 async fn ask<W: World>(
     client: &Client<W>,
     url: &Url,
-    address: IpAddr,
+    known: Validators<'_>,
     sink: &mut impl Sink,
     answer: &mut Answer,
 ) -> Result<Outcome, Outcome> {
+    let address = answer.address.ip();
     let kept = kept(client, url, address).await;
     let reused = kept.is_some();
     let mut channel = match kept {
@@ -133,8 +135,7 @@ async fn ask<W: World>(
         None => open(client, url, answer).await?,
     };
     let mut request = Vec::with_capacity(512);
-    write_get(&mut request, url, &client.agent, Validators::default(), &[])
-        .map_err(|_| Outcome::Malformed)?;
+    write_get(&mut request, url, &client.agent, known, &[]).map_err(|_| Outcome::Malformed)?;
     let asked = client.world.now();
     let deadline = client.deadline(asked, client.patience.first_byte_ms);
     let sent = channel.send(request, deadline).await;

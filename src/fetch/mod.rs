@@ -14,7 +14,7 @@ pub use tls::{TlsError, TlsPolicy};
 
 use crate::base::Time;
 use crate::flow::Outcome;
-use crate::http::ResponseHead;
+use crate::http::{ResponseHead, Validators};
 use crate::io::World;
 use crate::url::Url;
 use pool::Pool;
@@ -67,7 +67,18 @@ impl<W: World> Client<W> {
     /// Asks for `url` at `address`, which the caller has checked. Always ends: every step has a
     /// deadline.
     pub async fn fetch(&self, url: &Url, address: IpAddr, sink: &mut impl Sink) -> Answer {
-        exchange::run(self, url, address, sink).await
+        exchange::run(self, url, address, Validators::default(), sink).await
+    }
+
+    /// As [`Client::fetch`], for a URL of which a version is known: the answer may be a 304.
+    pub async fn fetch_if_changed(
+        &self,
+        url: &Url,
+        address: IpAddr,
+        known: Validators<'_>,
+        sink: &mut impl Sink,
+    ) -> Answer {
+        exchange::run(self, url, address, known, sink).await
     }
 
     /// Closes connections that have been idle too long.

@@ -259,7 +259,7 @@ impl Wire {
             witness.asked.borrow_mut().push(asked.clone());
             for act in script(&asked) {
                 match act {
-                    Abort => return self.stream.abort(),
+                    Abort => return self.stream.reset(),
                     act => {
                         if !self.act(act).await {
                             return;

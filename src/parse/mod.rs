@@ -5,6 +5,10 @@
 //! codings are undone on the way; what cannot be decoded is stored all the same and marked. Owned
 //! by one core; nothing waits.
 
+mod listed;
+
+pub use listed::{ListReader, Listed};
+
 use crate::config::Extractor;
 use crate::html::{LolReader, Page, PageReader};
 use crate::http::{ContentType, DecodeError, Decoder, DecoderPool, ResponseHead};
@@ -15,6 +19,8 @@ use crate::simhash::SimHasher;
 pub struct Parsed {
     /// Links, title and the rest, of an HTML page.
     pub page: Option<Page>,
+    /// Of a body that was asked for as a sitemap, and is one.
+    pub listed: Option<Listed>,
     /// Of visible text, where there was enough of it.
     pub simhash: Option<u64>,
     /// The body could not be decoded to its end: raw bytes are kept, what was found before stands.
@@ -32,6 +38,7 @@ enum Handler {
     Html(Box<(PageReader, SimHasher)>),
     Lol(Box<(LolReader, SimHasher)>),
     Text(Box<SimHasher>),
+    Sitemap(Box<ListReader>),
     /// Stored as it is.
     Opaque,
 }
@@ -59,6 +66,26 @@ impl Parser {
             Handler::Opaque => Ok(None),
             _ => decoders.decoder(head.all("content-encoding")).map(Some),
         };
+        Parser::with(handler, decoder)
+    }
+
+    /// For what was asked for as a sitemap. A site that has none often answers with an HTML page,
+    /// which is read as any other.
+    pub fn sitemap(
+        head: &ResponseHead,
+        decoders: &mut DecoderPool,
+        extractor: Extractor,
+    ) -> Parser {
+        let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
+        if content_type.is_html() || content_type.is("application/xhtml+xml") {
+            return Parser::new(head, decoders, extractor);
+        }
+        let charset = content_type.charset.and_then(|label| std::str::from_utf8(label).ok());
+        let handler = Handler::Sitemap(Box::new(ListReader::new(charset)));
+        Parser::with(handler, decoders.decoder(head.all("content-encoding")).map(Some))
+    }
+
+    fn with(handler: Handler, decoder: Result<Option<Decoder>, DecodeError>) -> Parser {
         let failed = decoder.as_ref().err().copied();
         Parser { decoder: decoder.unwrap_or(None), handler, failed }
     }
@@ -80,6 +107,7 @@ impl Parser {
                 reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
             }
             Handler::Text(hasher) => hasher.push_text(bytes),
+            Handler::Sitemap(list) => list.push(bytes),
             Handler::Opaque => {}
         };
         self.failed = decoder.push(piece, &mut take).err();
@@ -92,6 +120,7 @@ impl Parser {
             failed = failed.or_else(|| decoder.finish().err());
             decoders.give_back(decoder);
         }
+        let mut listed = None;
         let (page, simhash) = match handler {
             Handler::Html(html) => {
                 let (reader, mut hasher) = *html;
@@ -104,8 +133,14 @@ impl Parser {
                 (Some(page), hasher.finish())
             }
             Handler::Text(mut hasher) => (None, hasher.finish()),
+            Handler::Sitemap(list) => {
+                let (found, unpacking) = list.finish();
+                listed = found;
+                failed = failed.or(unpacking);
+                (None, None)
+            }
             Handler::Opaque => (None, None),
         };
-        Parsed { page, simhash, failed }
+        Parsed { page, listed, simhash, failed }
     }
 }

@@ -9,4 +9,4 @@ pub mod upstream;
 
 pub use address::is_public;
 pub use dns::{Address, DnsSettings, Resolver};
-pub use robots::{RobotsCache, RobotsState};
+pub use robots::{RobotsCache, RobotsState, RobotsTurn, RobotsVersion};
