@@ -95,10 +95,11 @@ pub fn crawl(
     let (notices, inbox) = crossbeam::channel::bounded(limits::NOTICE_COUNT_MAX);
     let mut fleet = Fleet::start(&cores, &plan, directory.path(), &notices)?;
     drop(notices);
-    let mut steering = Steering::new(&plan.settings, cores.len(), inbox);
+    let mut steering = Steering::new(&plan.settings, cores.len(), inbox, directory.path());
     fleet.sow(&plan.placement, seeds);
     let reason = steering.run(&fleet, signals, watch);
     let reports = fleet.join(&mut steering)?;
+    let reason = steering.reason(reason);
     watch(&reports);
     let (metrics, gauges) = merged(&reports);
     Ok(Summary {
@@ -151,6 +152,7 @@ fn plan(settings: Settings, seeds: &[Url], core_count: usize) -> Result<Plan, En
         homes,
         extra_ca,
         has_budget: settings.max_pages > 0,
+        sabotage: None,
         settings,
     })
 }
@@ -224,6 +226,14 @@ impl Fleet {
     /// Sends a command; false if the mailbox is full.
     fn command(&self, shard: ShardIndex, command: Command) -> bool {
         self.outboxes[shard.0 as usize].try_send(Mail::Command(command)).is_ok()
+    }
+
+    fn shard_count(&self) -> usize {
+        self.outboxes.len()
+    }
+
+    fn has_ended(&self, shard: ShardIndex) -> bool {
+        self.threads[shard.0 as usize].is_finished()
     }
 
     fn is_over(&self) -> bool {

@@ -4,7 +4,7 @@ use super::figures::{bytes_text, count_text, latency_text, rate_text};
 use crate::base::escape;
 use crate::engine::{EndReason, Summary};
 use crate::flow::Outcome;
-use crate::metrics::{Count, Metrics, Percentiles, Span, is_failure};
+use crate::metrics::{Count, Gauges, Metrics, Percentiles, Span, is_failure};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
@@ -82,8 +82,20 @@ pub fn json(summary: &Summary) -> Value {
         "resident_bytes_max": summary.resident_bytes_peak,
         "hosts": summary.gauges.hosts,
         "urls_queued": summary.gauges.urls_queued,
+        "seen": seen_json(&summary.gauges),
         "connections_open": summary.gauges.streams_open,
         "warc_files": warc_files,
+    })
+}
+
+fn seen_json(gauges: &Gauges) -> Value {
+    json!({
+        "urls": gauges.seen_urls,
+        "filter_bits_per_url": gauges.seen_bits_per_url(),
+        "filter_wrong_rate": gauges.seen_wrong_rate(),
+        "runs": gauges.seen_runs,
+        "deferred": gauges.seen_deferred,
+        "lag_ms": gauges.seen_lag_ms,
     })
 }
 
@@ -125,8 +137,16 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
             format!("reused {} times", count(Count::ConnectionsReused)),
         ),
     ];
+    if metrics.count(Count::SieveMerges) > 0 {
+        let merges = count(Count::SieveMerges);
+        let deferred = format!("merges, for {} links", count(Count::UrlsDeferred));
+        rows.push(("URL seen", merges, deferred));
+    }
     if metrics.count(Count::UrlsDropped) > 0 {
         rows.push(("dropped", count(Count::UrlsDropped), "URLs beyond a cap".to_owned()));
+    }
+    if metrics.count(Count::UrlsTrapped) > 0 {
+        rows.push(("trapped", count(Count::UrlsTrapped), "URLs not followed: traps".to_owned()));
     }
     if summary.resident_bytes_peak > 0 {
         rows.push(("memory", bytes_text(summary.resident_bytes_peak), "at most".to_owned()));
@@ -235,6 +255,7 @@ fn advice(outcome: Outcome) -> &'static str {
         ConnectRefused => "nothing listens on that port",
         ConnectTimedOut | ConnectFailed => "the host could not be reached: check the network",
         TlsFailed => "the TLS handshake failed: --set extra_ca=FILE trusts another authority",
+        OriginDown => "it failed for so long that it was given up",
         RobotsUnreachable => "robots.txt could not be fetched, and until then nothing else may be",
         ClientError | ServerError | Throttled => "the server answered with an error",
         Malformed | HeadTooLarge | Incomplete => "the server's answer is not sound HTTP",

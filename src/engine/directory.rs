@@ -4,7 +4,9 @@ use crate::config::Settings;
 use crate::limits;
 use crate::sys::file;
 use std::fmt;
+use std::io::Write as _;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Layout and meaning of the files; another version is refused.
@@ -62,6 +64,8 @@ impl DataDirectory {
             .create(true)
             .truncate(false)
             .write(true)
+            // A link would lead out of the directory.
+            .custom_flags(libc::O_NOFOLLOW)
             .open(path.join("LOCK"))
             .map_err(failed("lock"))?;
         match file::lock(lock.as_raw_fd()) {
@@ -72,7 +76,7 @@ impl DataDirectory {
             }
         }
         let manifest = path.join("MANIFEST.json");
-        if manifest.exists() {
+        if manifest.symlink_metadata().is_ok() {
             return Err(DirectoryError::HoldsCrawl(path));
         }
         let text = serde_json::json!({
@@ -80,13 +84,24 @@ impl DataDirectory {
             "version": env!("CARGO_PKG_VERSION"),
             "slots": limits::SLOT_COUNT,
             "shards": shard_count,
+            // What robots.txt calls us, and the settings: by these a crawl is judged.
+            "product": env!("CARGO_PKG_NAME"),
             "settings": settings.to_toml(),
         });
         // Written aside and renamed: a manifest is whole or absent.
         let aside = path.join("MANIFEST.json.new");
-        std::fs::write(&aside, format!("{text:#}\n")).map_err(failed("write"))?;
-        std::fs::File::open(&aside).and_then(|file| file.sync_all()).map_err(failed("sync"))?;
+        match std::fs::remove_file(&aside) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed("remove")(error));
+            }
+            _ => {}
+        }
+        // A new file: whatever had that name, a link too, is not written through.
+        let mut file = std::fs::File::create_new(&aside).map_err(failed("write"))?;
+        file.write_all(format!("{text:#}\n").as_bytes()).map_err(failed("write"))?;
+        file.sync_all().map_err(failed("sync"))?;
         std::fs::rename(&aside, &manifest).map_err(failed("rename"))?;
+        std::fs::File::open(&path).and_then(|dir| dir.sync_all()).map_err(failed("sync"))?;
         Ok(DataDirectory { path, _lock: lock })
     }
 

@@ -3,6 +3,7 @@
 use super::Fleet;
 use crate::config::Settings;
 use crate::flow::{Command, Outcome, ShardIndex};
+use crate::io::DiskError;
 use crate::limits;
 use crate::metrics::Report;
 use crate::shard::{Notice, Pulse, Rounds, Verdict};
@@ -10,6 +11,7 @@ use crate::store::StoreError;
 use crate::sys::process::{self, Signals};
 use crate::url::Url;
 use crossbeam::channel::Receiver;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Why a crawl ended.
@@ -51,7 +53,12 @@ pub(super) struct Steering {
     wanting: Vec<ShardIndex>,
     deadline_ns: u64,
     reports: Vec<Option<Report>>,
+    /// Shards that have nothing under way any more.
+    drained: Vec<bool>,
     store_failed: Option<StoreError>,
+    /// Shards that wait for the disk.
+    paused: Vec<bool>,
+    directory: PathBuf,
     pub(super) failed_seeds: Vec<(Url, Outcome)>,
 }
 
@@ -60,6 +67,7 @@ impl Steering {
         settings: &Settings,
         shard_count: usize,
         inbox: Receiver<Notice>,
+        directory: &Path,
     ) -> Steering {
         let now_ns = process::monotonic_ns();
         let span_ns = settings.max_seconds.saturating_mul(1_000_000_000);
@@ -76,7 +84,10 @@ impl Steering {
             wanting: Vec::new(),
             deadline_ns,
             reports: (0..shard_count).map(|_| None).collect(),
+            drained: vec![false; shard_count],
             store_failed: None,
+            paused: vec![false; shard_count],
+            directory: directory.to_owned(),
             failed_seeds: Vec::new(),
         }
     }
@@ -118,8 +129,15 @@ impl Steering {
             }
             self.probe(fleet, now_ns);
         };
-        self.tell_all(fleet, &Command::Drain, signals);
+        // Told to stop, we do not wait for a disk that fails.
+        let has_patience = matches!(reason, EndReason::Done | EndReason::PageLimit);
+        self.end(fleet, signals, has_patience);
         reason
+    }
+
+    /// Why the crawl ended, now that the shards have: not as it should, if files are left open.
+    pub(super) fn reason(&mut self, reason: EndReason) -> EndReason {
+        self.store_failed.take().map_or(reason, EndReason::StoreFailed)
     }
 
     /// Takes notices for `span`, or those that are there if it is zero.
@@ -144,8 +162,35 @@ impl Steering {
                         self.failed_seeds.push((url, outcome));
                     }
                 }
+                Notice::Drained(shard) => self.drained[shard.0 as usize] = true,
                 Notice::StoreFailed { error, .. } => self.store_failed = Some(error),
+                Notice::DiskFailed { shard, error } => self.pause(shard, &error),
+                Notice::DiskWorks(shard) => self.resume(shard),
             }
+        }
+    }
+
+    /// One line for all shards: they share the disk.
+    fn pause(&mut self, shard: ShardIndex, error: &StoreError) {
+        let is_first = !self.paused.contains(&true);
+        self.paused[shard.0 as usize] = true;
+        if is_first {
+            let advice = match error {
+                StoreError::Disk { error: DiskError::Full, .. } => "make room there",
+                _ => "look after that disk (the kernel log says more)",
+            };
+            tracing::warn!(
+                "paused, the disk fails: {}: {error}; {advice} and the crawl goes on by itself, \
+                 nothing is lost; Ctrl-C ends it",
+                self.directory.display()
+            );
+        }
+    }
+
+    fn resume(&mut self, shard: ShardIndex) {
+        self.paused[shard.0 as usize] = false;
+        if !self.paused.contains(&true) {
+            tracing::warn!("the disk works again: {}: the crawl goes on", self.directory.display());
         }
     }
 
@@ -184,19 +229,31 @@ impl Steering {
         }
     }
 
-    /// Tells every shard, waiting for room in its mailbox. A second signal halts them all.
-    fn tell_all(&mut self, fleet: &Fleet, command: &Command, signals: Option<&Signals>) {
-        for index in 0..self.pages.len() {
-            while !fleet.command(ShardIndex(index as u16), command.clone()) && !fleet.all_over() {
+    /// Lets every shard drain, then halts them all: until the last has drained, the others answer
+    /// its questions. A second signal halts them at once, and so does a disk that fails, unless
+    /// there is patience for it.
+    fn end(&mut self, fleet: &Fleet, signals: Option<&Signals>, has_patience: bool) {
+        let shards = || (0..fleet.shard_count()).map(|index| ShardIndex(index as u16));
+        for shard in shards() {
+            while !fleet.command(shard, Command::Drain) && !fleet.has_ended(shard) {
                 self.listen(Duration::from_millis(limits::STEER_MS));
             }
         }
-        while !fleet.all_over() {
+        loop {
+            let is_over = |shard| fleet.has_ended(shard);
+            let all_drained =
+                shards().all(|shard| self.drained[shard.0 as usize] || is_over(shard));
+            if all_drained || signals.is_some_and(|signals| signals.wait_ms(0)) {
+                break;
+            }
+            if !has_patience && self.paused.contains(&true) {
+                break;
+            }
             self.listen(Duration::from_millis(limits::STEER_MS));
-            if signals.is_some_and(|signals| signals.wait_ms(0)) {
-                for index in 0..self.pages.len() {
-                    fleet.command(ShardIndex(index as u16), Command::Halt);
-                }
+        }
+        for shard in shards() {
+            while !fleet.command(shard, Command::Halt) && !fleet.has_ended(shard) {
+                self.listen(Duration::from_millis(limits::STEER_MS));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Fetching robots.txt: for the own hosts, and on behalf of origins that were redirected here.
+//! Fetching robots.txt, and running errands for origins whose robots.txt was redirected here.
 //!
 //! A robots.txt is asked for like a page: in its host's turn, at its address's turn. A redirect on
 //! the same host (to https, mostly) is remembered, and followed in the host's next turn. A redirect
@@ -6,14 +6,18 @@
 //! message, and until then the host that wanted it is parked. A parked host runs no errands, so an
 //! errand that leads to one is answered at once: two hosts can never wait for each other.
 
+use super::page::by_status;
+use super::robots::Settled;
+use super::turns::Hands;
 use super::{Notice, Shard};
 use crate::fetch::{Answer, Sink};
 use crate::flow::{Class, Mail, Message, Outcome, RobotsAnswer, ShardIndex, Via};
 use crate::frontier::{HostId, Queued};
-use crate::http::{DecodeError, Decoder, DecoderPool, ResponseHead};
+use crate::http::{DecodeError, Decoder, DecoderPool, ResponseHead, Validators};
 use crate::io::{Outbox, World};
 use crate::limits;
 use crate::metrics::Count;
+use crate::resolve::RobotsVersion;
 use crate::url::Url;
 use hashbrown::HashMap;
 use std::net::IpAddr;
@@ -50,44 +54,60 @@ pub(super) enum Reading {
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Queues an errand at the host that it leads to, which is ours.
     pub(super) fn take_errand(&self, target: Url, errand: Errand) {
-        let mut frontier = self.frontier.borrow_mut();
-        let Ok(host) = frontier.host_for(&target) else {
-            drop(frontier);
-            return self.answer_errand(&errand, RobotsAnswer::Unreachable);
-        };
-        if frontier.host_data(host).is_parked {
-            drop(frontier);
-            return self.answer_errand(&errand, RobotsAnswer::Unreachable);
-        }
+        let unreachable = RobotsAnswer::Unreachable;
+        let host = self.frontier.borrow_mut().host_for(&target);
+        let Ok(host) = host else { return self.answer_errand(&errand, unreachable) };
+        let is_parked = self.frontier.borrow_mut().host_data(host).is_parked;
         let mut errands = self.errands.borrow_mut();
+        if is_parked || errands.waiting.len() >= limits::ERRAND_COUNT_MAX {
+            drop(errands);
+            return self.answer_errand(&errand, unreachable);
+        }
         let waiting = errands.waiting.entry(target.as_str().into()).or_default();
         waiting.push(errand);
-        if waiting.len() == 1 {
-            let queued = Queued {
-                url: target,
-                depth: 0,
-                class: Class::Urgent,
-                via: Via::Robots,
-                tries: 0,
-                trail: Box::default(),
-            };
-            frontier.requeue(host, queued, self.world.now());
+        let is_first = waiting.len() == 1;
+        drop(errands);
+        if !is_first {
+            return;
         }
-        drop((frontier, errands));
+        let queued = Queued {
+            url: target.clone(),
+            depth: 0,
+            class: Class::Urgent,
+            via: Via::Robots,
+            tries: 0,
+            trail: Box::default(),
+        };
+        if !self.frontier.borrow_mut().requeue(host, queued, self.world.now()) {
+            return self.fail_errand(&target);
+        }
         self.wake.poke();
     }
 
     /// Runs the errands that wait for `queued`, a robots.txt that some origin was redirected to.
-    pub(super) async fn run_errand(self: &Rc<Self>, queued: &Queued, address: IpAddr) -> Answer {
-        let (answer, body) = self.fetch_robots(&queued.url, address).await;
-        let errands = self.errands.borrow_mut().waiting.remove(queued.url.as_str());
+    pub(super) async fn visit_errand(
+        self: &Rc<Self>,
+        host: HostId,
+        queued: Queued,
+        address: IpAddr,
+        hands: Hands,
+    ) {
+        self.refund_budget();
+        let url = &queued.url;
+        let (answer, body) = self.fetch_robots(url, address, None).await;
+        let outcome = by_status(&answer);
+        self.finish_request(host, url, &answer, answer.outcome, hands).await;
+        let errands = self.errands.borrow_mut().waiting.remove(url.as_str());
         for errand in errands.unwrap_or_default() {
-            let reading = self.read_robots(&queued.url, &answer, &body, &errand, false);
+            let reading = self.read_robots(url, &answer, &body, &errand, false);
             if let Reading::Answer(found) = reading {
                 self.answer_errand(&errand, found);
             }
         }
-        answer
+        let next = self.pace(host, url, &answer, outcome);
+        self.book(host, url, 0, &answer, outcome);
+        self.client.recycle(answer.response);
+        self.release(host, next);
     }
 
     /// An errand that ends without a request: its host has no address, or is given up.
@@ -113,7 +133,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let Some((host, queued)) = parked else { return };
         self.frontier.borrow_mut().host_data(host).is_parked = false;
         let now = self.world.now();
-        self.settle_robots(host, queued, answer, Outcome::RobotsUnreachable, now);
+        let settled = Settled {
+            answer,
+            version: RobotsVersion::default(),
+            cause: Outcome::RobotsUnreachable,
+            seen_by: now,
+            next: now,
+        };
+        self.settle_robots(host, queued, settled);
         self.wake.poke();
     }
 
@@ -141,9 +168,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self: &Rc<Self>,
         url: &Url,
         address: IpAddr,
+        known: Option<&RobotsVersion>,
     ) -> (Answer, Vec<u8>) {
         let mut sink = RobotsSink::default();
-        let answer = self.client.fetch(url, address, &mut sink).await;
+        let known = Validators {
+            etag: known.and_then(|known| known.etag.as_deref()),
+            last_modified: known.and_then(|known| known.last_modified.as_deref()),
+        };
+        let answer = self.client.fetch_if_changed(url, address, known, &mut sink).await;
         self.metrics.borrow_mut().add(Count::RobotsFetched, 1);
         self.store_plainly(url, &answer, &sink.payload).await;
         (answer, sink.finish())
@@ -164,6 +196,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let usable = matches!(answer.outcome, Outcome::Fetched | Outcome::CutLength);
         match head.status() {
             200..300 if usable => Reading::Answer(RobotsAnswer::Rules(body.into())),
+            // Elsewhere no version was named, and a 304 is no answer.
+            304 if at_home && errand.hops == 0 => Reading::Answer(RobotsAnswer::Unchanged),
             300..400 if errand.hops < limits::REDIRECT_COUNT_MAX => {
                 let location = head.header("location").unwrap_or(b"");
                 let Ok(target) = url.join_bytes(location) else { return unreachable };

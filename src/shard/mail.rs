@@ -1,7 +1,8 @@
 //! What a shard does with its mail.
 
 use super::errand::Errand;
-use super::{Notice, Pulse, Reply, Shard, Wanted};
+use super::turns::Wanted;
+use super::{Notice, Pulse, Reply, Shard};
 use crate::flow::{Command, Mail, Message, Ticket};
 use crate::io::{Inbox, Outbox, World};
 use crate::metrics::Count;
@@ -49,6 +50,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
         }
         let (sent_count, received_count) = self.mesh.borrow().counts();
+        self.settle();
         let page_count = self.metrics.borrow().count(Count::Pages);
         let shard = self.index;
         self.notice(Notice::Pulse(Pulse {
@@ -64,17 +66,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn take_message(&self, message: Message) {
         match message {
             Message::Link(candidate) => self.offer(candidate),
-            Message::TurnWanted { address, host, asker, delay_ms } => {
+            Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };
                 let now = self.world.now();
-                let granted = self.turns.borrow_mut().ask(address, wanted, now);
+                let granted = self.turns.borrow_mut().ask(place, wanted, now);
                 if granted {
-                    self.grant(address, wanted);
+                    self.grant(place, wanted);
                 }
             }
-            Message::TurnGranted { address, host } => self.turn_granted(address, host),
-            Message::TurnReturned { address, host, used_at } => {
-                self.turns.borrow_mut().give_back(address, host, used_at);
+            Message::TurnGranted { place, host } => self.turn_granted(place, host),
+            Message::TurnReturned { place, host, used_at } => {
+                self.turns.borrow_mut().give_back(place, host, used_at);
             }
             Message::DigestAsked { digest, original, asker, ticket } => {
                 let known = self.digests.borrow_mut().ask(&digest, original);

@@ -8,21 +8,30 @@
 //! 1. offered to the frontier ([`Shard::offer`]) by a seed, a link, a redirect or a peer;
 //! 2. its host's time comes and [`Shard::schedule`] starts a visit ([`visit`]);
 //! 3. the visit resolves the host, checks robots, waits for the address's turn ([`turns`]) and
-//!    makes one request;
+//!    makes one request; what came of it sets the host's [`pace`] and its origin's [`health`];
 //! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
 //! 5. the host goes back to the frontier with the time of its next turn.
 
 mod errand;
+mod health;
 mod mail;
 mod mesh;
+mod pace;
 mod page;
+mod pause;
 mod placement;
+mod politeness;
 mod quiet;
+mod robots;
+mod sabotage;
+mod sieving;
+mod sitemap;
 mod turns;
 mod visit;
 
 pub use placement::Placement;
 pub use quiet::{Pulse, Rounds, Verdict};
+pub use sabotage::Sabotage;
 
 use crate::base::Time;
 use crate::base::notify::Notify;
@@ -31,8 +40,9 @@ use crate::base::race::race;
 use crate::config::{Settings, Stay};
 use crate::dedup::{Digests, NearTable};
 use crate::fetch::{Client, Patience, TlsPolicy};
-use crate::flow::{Candidate, Mail, Message, Original, Outcome, ShardIndex};
-use crate::frontier::{Caps, Frontier, HostId, MemorySieve, Offered};
+use crate::flow::{Candidate, Mail, Message, Original, Outcome, ShardIndex, TurnPlace};
+use crate::frontier::seen::{DiskSieve, SeenError};
+use crate::frontier::{Caps, Frontier, HostId, Offered};
 use crate::http::DecoderPool;
 use crate::io::{Inbox, Outbox, World};
 use crate::limits;
@@ -42,10 +52,12 @@ use crate::store::{RequestLog, StoreError, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, Url, registrable_domain};
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
+use health::Health;
 use mesh::Mesh;
+use pace::Pace;
+use pause::DiskCare;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 use turns::{Turns, Wanted};
@@ -64,11 +76,21 @@ pub enum Notice {
         url: Url,
         outcome: Outcome,
     },
-    /// The store failed; the shard has stopped fetching.
+    /// Told to drain, the shard has nothing under way any more. It answers its peers until the
+    /// control thread, who has heard the same of all, halts it.
+    Drained(ShardIndex),
+    /// The shard has ended and its files are not all closed.
     StoreFailed {
         shard: ShardIndex,
         error: StoreError,
     },
+    /// The disk fails: the shard starts nothing, and tries the disk again by itself.
+    DiskFailed {
+        shard: ShardIndex,
+        error: StoreError,
+    },
+    /// The disk works again.
+    DiskWorks(ShardIndex),
 }
 
 /// What the shards of a crawl have in common, each with its own copy.
@@ -83,12 +105,15 @@ pub struct Plan {
     pub extra_ca: Option<Vec<u8>>,
     /// Whether pages are limited, and budget must be asked for.
     pub has_budget: bool,
+    /// A rule to break, so that the judge is seen to notice.
+    pub sabotage: Option<Sabotage>,
 }
 
 /// Why a shard could not start.
 #[derive(Debug)]
 pub enum ShardError {
     Store(StoreError),
+    Seen(SeenError),
     Tls(crate::fetch::TlsError),
 }
 
@@ -96,6 +121,7 @@ impl std::fmt::Display for ShardError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             ShardError::Store(error) => write!(out, "store: {error}"),
+            ShardError::Seen(error) => write!(out, "URL seen: {error}"),
             ShardError::Tls(error) => write!(out, "{error}"),
         }
     }
@@ -103,29 +129,22 @@ impl std::fmt::Display for ShardError {
 
 impl std::error::Error for ShardError {}
 
-/// What the shard keeps with each host of the frontier.
-#[derive(Default)]
-struct Pace {
-    /// Failures in a row.
-    failure_count: u8,
-    /// Waits for the answer to an errand: busy, without a visit.
-    is_parked: bool,
-    /// When the next turn was planned, for schedule lateness; zero if the host was idle.
-    planned: Time,
-}
-
 /// Owned by one core. `O` leads to the peers' mailboxes, `C` to the control thread.
 struct Shard<W: World, O, C> {
     world: W,
     index: ShardIndex,
     plan: Plan,
-    frontier: RefCell<Frontier<MemorySieve, Pace>>,
+    frontier: RefCell<Frontier<DiskSieve<W::File>, Pace>>,
+    sieving: sieving::Sieving,
+    /// Origins that fail.
+    health: RefCell<Health>,
     turns: RefCell<Turns>,
-    /// Hosts whose turn at an address has come.
-    granted: RefCell<VecDeque<(HostId, IpAddr)>>,
+    /// Hosts whose turn at an address or a domain has come.
+    granted: RefCell<VecDeque<(HostId, TurnPlace)>>,
     resolver: Resolver<W>,
     robots: RefCell<RobotsCache>,
     errands: RefCell<Errands>,
+    sitemaps: RefCell<sitemap::Ledger>,
     client: Client<W>,
     decoders: RefCell<DecoderPool>,
     normaliser: Normaliser,
@@ -134,6 +153,8 @@ struct Shard<W: World, O, C> {
     questions: RefCell<Questions>,
     store: WarcStore<W>,
     request_log: RequestLog<W>,
+    dead_letters: RequestLog<W>,
+    disk: DiskCare,
     mesh: RefCell<Mesh<O>>,
     control: C,
     metrics: RefCell<Metrics>,
@@ -175,13 +196,14 @@ where
     C: Outbox<Notice>,
 {
     let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
-    let (mail, house) = (shard.clone(), shard.clone());
+    let (mail, house, sieve) = (shard.clone(), shard.clone(), shard.clone());
     shard.world.spawn(async move { mail.take_mail(inbox).await });
     shard.world.spawn(async move { house.keep_house().await });
+    shard.world.spawn(async move { sieve.keep_sieve().await });
     shard.schedule().await;
     shard.ended.set(true);
-    let closed = shard.store.close().await.and(shard.request_log.sync().await);
-    if let Err(error) = closed {
+    shard.end_sieving().await;
+    if let Err(error) = shard.close_files().await {
         shard.notice(Notice::StoreFailed { shard: index, error });
     }
     Ok(shard.report())
@@ -209,6 +231,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let store =
             WarcStore::open(&world, index.0, store_settings).await.map_err(ShardError::Store)?;
         let request_log = RequestLog::open(&world, index.0).await.map_err(ShardError::Store)?;
+        let dead_letters =
+            RequestLog::open_dead(&world, index.0).await.map_err(ShardError::Store)?;
         let tls = TlsPolicy::new(plan.extra_ca.as_deref(), settings.insecure_tls)
             .map_err(ShardError::Tls)?;
         let dns = DnsSettings {
@@ -218,20 +242,26 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             allow_private: settings.allow_private,
         };
         let ttl = Duration::from_secs(settings.robots_ttl_seconds);
+        let relax = Duration::from_secs(settings.robots_relax_seconds);
         let caps = Caps {
             host_page_count_max: u32::try_from(settings.host_page_cap)
                 .unwrap_or(u32::MAX)
                 .min(limits::HOST_PAGE_COUNT_MAX),
+            skeleton_page_count_max: settings.skeleton_page_cap,
             ..Caps::default()
         };
+        let sieve = sieving::open(&world, index, settings).await.map_err(ShardError::Seen)?;
         Ok(Shard {
             index,
-            frontier: RefCell::new(Frontier::new(caps)),
+            frontier: RefCell::new(Frontier::with_sieve(sieve, caps)),
+            sieving: sieving::Sieving::new(index),
+            health: RefCell::default(),
             turns: RefCell::default(),
             granted: RefCell::default(),
             resolver: Resolver::new(world.clone(), dns),
-            robots: RefCell::new(RobotsCache::new("nephila", ttl)),
+            robots: RefCell::new(RobotsCache::new("nephila", ttl, relax)),
             errands: RefCell::default(),
+            sitemaps: RefCell::default(),
             client: Client::new(world.clone(), &agent, patience(settings), tls),
             decoders: RefCell::default(),
             normaliser: Normaliser::new(&settings.extra_parameters),
@@ -240,6 +270,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             questions: RefCell::default(),
             store,
             request_log,
+            dead_letters,
+            disk: DiskCare::default(),
             mesh: RefCell::new(Mesh::new(outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),
@@ -257,6 +289,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Starts visits as hosts' times come, until the shard is told to stop and all is done.
     async fn schedule(self: &Rc<Self>) {
+        let mut drained = false;
         loop {
             let now = self.world.now();
             self.begin_turns(now);
@@ -264,21 +297,27 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             while self.may_start() {
                 let granted = self.granted.borrow_mut().pop_front();
                 let next = match granted {
-                    Some((host, address)) => Some((host, Some(address))),
+                    Some((host, place)) => Some((host, Some(place))),
                     None => self.frontier.borrow_mut().pop_ready().map(|host| (host, None)),
                 };
                 let Some((host, turn)) = next else { break };
                 self.start(host, turn, now);
             }
+            self.prod_sieve();
             let clear = self.mesh.borrow_mut().flush();
-            if self.halted.get() || (self.draining.get() && clear && self.active_count.get() == 0) {
+            if self.halted.get() {
                 return;
+            }
+            let is_done = self.draining.get() && clear && self.active_count.get() == 0;
+            let is_untold = is_done && !drained && self.is_put_away();
+            if is_untold {
+                drained = self.notice(Notice::Drained(self.index));
             }
             let due = self.frontier.borrow().next_due();
             let turn_due = self.turns.borrow().next_due();
             let mut until = due.into_iter().chain(turn_due).min();
-            if !clear {
-                self.metrics.borrow_mut().add(Count::MailboxesFull, 1);
+            if !clear || (is_untold && !drained) {
+                self.metrics.borrow_mut().add(Count::MailboxesFull, u64::from(!clear));
                 let soon = now + Duration::from_millis(limits::MESH_RETRY_MS);
                 until = Some(until.map_or(soon, |until| until.min(soon)));
             }
@@ -295,14 +334,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if self.draining.get() || self.active_count.get() >= self.plan.settings.fetch_slots {
             return false;
         }
+        if self.disk_failure().is_some() {
+            return false;
+        }
         if self.budget.get() == 0 {
             self.want_budget();
             return false;
         }
-        !self.mesh.borrow().is_backed_up()
+        !self.mesh.borrow().is_backed_up() && !self.is_sieve_backed_up()
     }
 
-    fn start(self: &Rc<Self>, host: HostId, turn: Option<IpAddr>, now: Time) {
+    fn start(self: &Rc<Self>, host: HostId, turn: Option<TurnPlace>, now: Time) {
         if turn.is_none() {
             let mut frontier = self.frontier.borrow_mut();
             let planned = std::mem::take(&mut frontier.host_data(host).planned);
@@ -346,36 +388,36 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn begin_turns(&self, now: Time) {
         loop {
             let next = self.turns.borrow_mut().advance(now);
-            let Some((address, wanted)) = next else { return };
-            self.grant(address, wanted);
+            let Some((place, wanted)) = next else { return };
+            self.grant(place, wanted);
         }
     }
 
-    fn grant(&self, address: IpAddr, wanted: Wanted) {
+    fn grant(&self, place: TurnPlace, wanted: Wanted) {
         if wanted.asker == self.index {
-            self.turn_granted(address, wanted.host);
+            self.turn_granted(place, wanted.host);
         } else {
-            let granted = Message::TurnGranted { address, host: wanted.host };
+            let granted = Message::TurnGranted { place, host: wanted.host };
             self.mesh.borrow_mut().post(wanted.asker, granted);
         }
     }
 
-    fn turn_granted(&self, address: IpAddr, host: HostKey) {
+    fn turn_granted(&self, place: TurnPlace, host: HostKey) {
         let id = self.frontier.borrow().host_by_key(host);
         match id {
-            Some(id) => self.granted.borrow_mut().push_back((id, address)),
-            None => self.return_turn(address, host, None),
+            Some(id) => self.granted.borrow_mut().push_back((id, place)),
+            None => self.return_turn(place, host, None),
         }
         self.wake.poke();
     }
 
-    fn return_turn(&self, address: IpAddr, host: HostKey, used_at: Option<Time>) {
-        let owner = self.plan.placement.of_address(address);
+    fn return_turn(&self, place: TurnPlace, host: HostKey, used_at: Option<Time>) {
+        let owner = self.plan.placement.of_turn(place);
         if owner == self.index {
-            self.turns.borrow_mut().give_back(address, host, used_at);
+            self.turns.borrow_mut().give_back(place, host, used_at);
             self.wake.poke();
         } else {
-            let message = Message::TurnReturned { address, host, used_at };
+            let message = Message::TurnReturned { place, host, used_at };
             self.mesh.borrow_mut().post(owner, message);
         }
     }
@@ -392,10 +434,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     fn offer(&self, candidate: Candidate) {
         let offered = self.frontier.borrow_mut().offer(candidate, self.world.now());
+        self.offered(offered);
+    }
+
+    /// Counts what became of a candidate, at once or after a merge.
+    fn offered(&self, offered: Offered) {
         let count = match offered {
             Offered::Queued => Count::UrlsNew,
             Offered::Known => Count::UrlsKnown,
-            Offered::Later => return,
+            Offered::Later => Count::UrlsDeferred,
+            Offered::Dropped(reason) if reason.is_trap() => Count::UrlsTrapped,
             Offered::Dropped(_) => Count::UrlsDropped,
         };
         self.metrics.borrow_mut().add(count, 1);
@@ -428,11 +476,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.world.sleep_until(next).await;
             next += second;
             self.client.close_idle();
+            self.mind_disk();
             self.notice(Notice::Report(Box::new(self.report())));
         }
     }
 
     fn report(&self) -> Report {
+        self.settle();
         let frontier = self.frontier.borrow();
         let gauges = Gauges {
             hosts: frontier.host_count() as u64,
@@ -443,7 +493,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             streams_open: (self.client.idle_count() + self.active_count.get()) as u64,
             cpu_ns: self.world.cpu_ns(),
             at_ns: self.world.now().0,
-            ..Gauges::default()
+            ..self.sieve_gauges(&frontier)
         };
         Report { shard: self.index, metrics: self.metrics.borrow().clone(), gauges }
     }

@@ -1,5 +1,6 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
+use super::turns::Hands;
 use super::{Notice, Questions, Reply, Shard};
 use crate::base::oneshot;
 use crate::dedup;
@@ -9,7 +10,7 @@ use crate::flow::{
 };
 use crate::frontier::{HostId, Queued};
 use crate::html::Page;
-use crate::http::{ContentType, ResponseHead};
+use crate::http::{ContentType, DecodeError, ResponseHead};
 use crate::io::{Outbox, World};
 use crate::limits;
 use crate::metrics::{Count, Span};
@@ -34,9 +35,18 @@ impl Payload {
     }
 }
 
+/// What the index says of a body beyond its bytes.
+#[derive(Default)]
+struct Judged {
+    simhash: Option<u64>,
+    near: Option<u64>,
+    undecoded: Option<&'static str>,
+}
+
 /// Feeds digest and parser while the body arrives.
 struct PageSink<'a, W: World, O, C> {
     shard: &'a Shard<W, O, C>,
+    is_sitemap: bool,
     payload: Payload,
     parser: Option<Parser>,
     parse_ns: u64,
@@ -47,7 +57,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
         if (200..300).contains(&head.status()) {
             let mut decoders = self.shard.decoders.borrow_mut();
             let extractor = self.shard.plan.settings.extractor;
-            self.parser = Some(Parser::new(head, &mut decoders, extractor));
+            let parser = if self.is_sitemap { Parser::sitemap } else { Parser::new };
+            self.parser = Some(parser(head, &mut decoders, extractor));
         }
         true
     }
@@ -63,15 +74,24 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
-    pub(super) async fn visit_page(self: &Rc<Self>, host: HostId, queued: Queued, address: IpAddr) {
+    pub(super) async fn visit_page(
+        self: &Rc<Self>,
+        host: HostId,
+        queued: Queued,
+        address: IpAddr,
+        hands: Hands,
+    ) {
+        self.robots.borrow_mut().used(queued.url.origin());
         let payload = Payload::default();
-        let mut sink = PageSink { shard: self, payload, parser: None, parse_ns: 0 };
+        let is_sitemap = self.is_sitemap(&queued);
+        let mut sink = PageSink { shard: self, is_sitemap, payload, parser: None, parse_ns: 0 };
         let answer = self.client.fetch(&queued.url, address, &mut sink).await;
         let PageSink { payload, parser, mut parse_ns, .. } = sink;
         let (outcome, target) = self.judge(&queued, &answer);
-        self.finish_request(&queued.url, &answer, outcome, Some(address)).await;
+        self.finish_request(host, &queued.url, &answer, outcome, hands).await;
         self.metrics.borrow_mut().outcome(outcome);
-        let next = self.pace(host, &queued.url, queued.tries, &answer, outcome);
+        let next = self.pace(host, &queued.url, &answer, outcome);
+        self.book(host, &queued.url, queued.tries, &answer, outcome);
 
         let begun = self.world.now();
         let parsed = match parser {
@@ -85,29 +105,33 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.route_redirect(&queued, target);
         }
         parse_ns += self.world.now().since(begun).as_nanos() as u64;
+        if is_sitemap && outcome.is_page() {
+            self.take_listed(&queued, parsed.listed.as_ref()).await;
+        }
         let last_try = queued.tries >= self.plan.settings.retry_count_max;
         let stored = if answer.head.is_some() && (!outcome.row().retry || last_try) {
             self.store_page(&queued.url, &answer, outcome, payload, &parsed).await
         } else {
             Ok(false)
         };
-        let is_page = matches!(stored, Ok(true));
+        // A list of pages is none: it is stored, and costs nothing of the page limit.
+        let is_page = matches!(stored, Ok(true)) && parsed.listed.is_none();
         if is_page {
+            self.count_page();
             let mut metrics = self.metrics.borrow_mut();
-            metrics.add(Count::Pages, 1);
             metrics.record(Span::Parse, std::time::Duration::from_nanos(parse_ns));
             metrics.record(Span::Total, self.world.now().since(answer.started));
         } else {
             self.refund_budget();
         }
-        self.conclude(host, queued, &answer, outcome, next);
+        self.conclude(host, queued, &answer, outcome, next).await;
         self.client.recycle(answer.response);
         if let Err(error) = stored {
             self.store_failed(error);
         }
     }
 
-    /// The store stands still: nothing more is fetched, so nothing more is lost.
+    /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed.
     pub(super) fn store_failed(&self, error: StoreError) {
         self.draining.set(true);
         self.notice(Notice::StoreFailed { shard: self.index, error });
@@ -121,18 +145,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if !whole {
             return (answer.outcome, None);
         }
-        let outcome = match head.status() {
-            200..300 => answer.outcome,
-            304 => Outcome::NotModified,
-            301 | 302 | 303 | 307 | 308 => return self.judge_redirect(queued, head),
-            300..400 => Outcome::RedirectRefused,
-            429 => Outcome::Throttled,
-            503 if head.header("retry-after").is_some() => Outcome::Throttled,
-            400..500 => Outcome::ClientError,
-            500..600 => Outcome::ServerError,
-            _ => Outcome::Malformed,
-        };
-        (outcome, None)
+        match head.status() {
+            301 | 302 | 303 | 307 | 308 => self.judge_redirect(queued, head),
+            300..400 if head.status() != 304 => (Outcome::RedirectRefused, None),
+            _ => (by_status(answer), None),
+        }
     }
 
     fn judge_redirect(&self, queued: &Queued, head: &ResponseHead) -> (Outcome, Option<Url>) {
@@ -148,7 +165,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if step == trail_step(&queued.url) || queued.trail.contains(&step) {
             return (Outcome::RedirectLoop, None);
         }
-        if queued.trail.len() >= limits::REDIRECT_COUNT_MAX as usize {
+        // The first step of a sitemap's trail is no redirect: it names the submitter.
+        let named_count = usize::from(queued.via == Via::Sitemap);
+        let hop_count = queued.trail.len().saturating_sub(named_count);
+        if hop_count >= limits::REDIRECT_COUNT_MAX as usize {
             return (Outcome::RedirectLimit, None);
         }
         (Outcome::Redirected, Some(target))
@@ -160,7 +180,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         let trail: Trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();
         let (depth, class) = (queued.depth, queued.class);
-        self.route(Candidate { url: target, depth, class, via: Via::Redirect, trail });
+        // A sitemap that has moved is still one.
+        let via = if queued.via == Via::Sitemap { Via::Sitemap } else { Via::Redirect };
+        self.route(Candidate { url: target, depth, class, via, trail });
     }
 
     fn route_links(&self, queued: &Queued, page: &Page, answer: &Answer) {
@@ -208,7 +230,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         parsed: &Parsed,
     ) -> Result<bool, StoreError> {
         let begun = self.world.now();
-        let is_page = matches!(outcome, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime);
+        let is_page = outcome.is_page();
         let (bytes, digest) = (payload.bytes, payload.digest.finish());
         let mut known = None;
         let mut near = None;
@@ -220,13 +242,20 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 near = self.near_page(simhash, url).await;
             }
         }
-        self.write(url, answer, outcome, digest, known.as_ref(), parsed.simhash, near).await?;
+        // A body that we cut, or that came in part, lacks its coding's end as a matter of course.
+        let is_ours = |error: &DecodeError| {
+            outcome != Outcome::Fetched && matches!(error, DecodeError::Cut(_))
+        };
+        let undecoded = parsed.failed.filter(|error| !is_ours(error)).map(DecodeError::name);
+        let judged = Judged { simhash: parsed.simhash, near, undecoded };
+        self.write(url, answer, outcome, digest, known.as_ref(), judged).await?;
         let mut metrics = self.metrics.borrow_mut();
         metrics.record(Span::Store, self.world.now().since(begun));
         if is_page {
             metrics.add(Count::BytesPayload, bytes);
             metrics.add(Count::Revisits, u64::from(known.is_some()));
             metrics.add(Count::NearDuplicates, u64::from(near.is_some()));
+            metrics.add(Count::BodiesUndecoded, u64::from(undecoded.is_some()));
         }
         Ok(is_page)
     }
@@ -237,13 +266,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             return;
         }
         let digest = payload.digest.clone().finish();
-        let written = self.write(url, answer, answer.outcome, digest, None, None, None).await;
+        let judged = Judged::default();
+        let written = self.write(url, answer, answer.outcome, digest, None, judged).await;
         if let Err(error) = written {
             self.store_failed(error);
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     async fn write(
         &self,
         url: &Url,
@@ -251,9 +280,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         outcome: Outcome,
         payload_digest: Sha1,
         revisit_of: Option<&Original>,
-        simhash: Option<u64>,
-        near: Option<u64>,
+        judged: Judged,
     ) -> Result<(), StoreError> {
+        let Judged { simhash, near, undecoded } = judged;
         let Some(head) = answer.head.as_ref() else { return Ok(()) };
         let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
         let page = StoredPage {
@@ -270,6 +299,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 Outcome::CutLength => Some(Truncated::Length),
                 Outcome::CutTime => Some(Truncated::Time),
                 Outcome::Incomplete | Outcome::Reset => Some(Truncated::Disconnect),
+                Outcome::Malformed => Some(Truncated::Unspecified),
                 _ => None,
             },
             revisit_of,
@@ -277,11 +307,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             mime: std::str::from_utf8(content_type.mime).unwrap_or(""),
             simhash,
             near,
+            undecoded,
         };
         let position = self.store.write(&page).await?;
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::BytesStored, position.length);
-        metrics.add(Count::WarcRecords, 1);
+        self.count_stored(&position);
         Ok(())
     }
 
@@ -350,6 +379,22 @@ impl Questions {
         self.next = self.next.wrapping_add(1);
         self.open.insert(self.next, sender);
         (Ticket(self.next), receiver)
+    }
+}
+
+/// What an answer amounts to by its status, where redirects are someone else's business.
+pub(super) fn by_status(answer: &Answer) -> Outcome {
+    let Some(head) = answer.head.as_ref() else { return answer.outcome };
+    match head.status() {
+        200..300 => answer.outcome,
+        304 => Outcome::NotModified,
+        300..400 => Outcome::Redirected,
+        429 => Outcome::Throttled,
+        503 if head.header("retry-after").is_some() => Outcome::Throttled,
+        400..500 => Outcome::ClientError,
+        // RFC 9110 15: a status beyond the known classes is taken as a server's error.
+        500.. => Outcome::ServerError,
+        _ => Outcome::Malformed,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The same on every shard. Slots are dealt in equal runs, so that another core count moves whole
 //! runs of slots and nothing is rehashed.
 
-use crate::flow::ShardIndex;
+use crate::flow::{ShardIndex, TurnPlace};
 use crate::limits::SLOT_COUNT;
 use crate::url::{HostKey, Slot};
 use std::hash::Hasher;
@@ -32,11 +32,12 @@ impl Placement {
         self.of_slot(host.slot())
     }
 
-    pub fn of_address(self, address: IpAddr) -> ShardIndex {
+    pub fn of_turn(self, place: TurnPlace) -> ShardIndex {
         let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
-        match address {
-            IpAddr::V4(v4) => hasher.write(&v4.octets()),
-            IpAddr::V6(v6) => hasher.write(&v6.octets()),
+        match place {
+            TurnPlace::Address(IpAddr::V4(v4)) => hasher.write(&v4.octets()),
+            TurnPlace::Address(IpAddr::V6(v6)) => hasher.write(&v6.octets()),
+            TurnPlace::Domain(hash) => hasher.write_u64(hash),
         }
         self.of_number(hasher.finish())
     }

@@ -1,12 +1,15 @@
-//! Whose turn it is at an address: politeness per IP across all cores.
+//! Whose turn it is at an address, or at a registrable domain: politeness across all cores.
 //!
-//! The shard that owns an address (by its hash) keeps its line: one host at a time has the turn,
-//! and the next gets it no sooner than the delay after the last request was seen. Hosts wait in
-//! line without a task and without a fetch slot, so a farm of hosts on one address costs only its
-//! own queue. A line is as long as there are hosts on the address at most: a host asks once.
+//! The shard that owns a place (by its hash) keeps its line: one host at a time has the turn, and
+//! the next gets it no sooner than the delay after the last request was seen. Hosts wait in line
+//! without a task and without a fetch slot, so a farm of hosts on one address costs only its own
+//! queue. A line is as long as there are hosts at the place at most: a host asks once.
+//!
+//! A host that needs both takes the domain's turn first and waits for the address's with it in
+//! hand. Nobody who has an address's turn waits for a domain's, so no two wait for each other.
 
 use crate::base::Time;
-use crate::flow::ShardIndex;
+use crate::flow::{ShardIndex, TurnPlace};
 use crate::url::HostKey;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -21,11 +24,21 @@ pub struct Wanted {
     pub delay_ms: u32,
 }
 
+/// The turns that a visit has in hand. They are given back once, used or not.
+#[derive(Clone, Copy, Debug)]
+pub struct Hands {
+    pub key: HostKey,
+    pub address: Option<IpAddr>,
+    /// The host's registrable domain, if domains have a limit, and whether its turn is ours.
+    pub domain: Option<u64>,
+    pub has_domain: bool,
+}
+
 #[derive(Default)]
 pub struct Turns {
-    lines: HashMap<IpAddr, Line>,
+    lines: HashMap<TurnPlace, Line>,
     /// When lines become free. An entry may be stale: the line itself is what counts.
-    due: BinaryHeap<Reverse<(Time, IpAddr)>>,
+    due: BinaryHeap<Reverse<(Time, TurnPlace)>>,
 }
 
 #[derive(Default)]
@@ -38,49 +51,49 @@ struct Line {
 impl Turns {
     /// True: the turn is `wanted`'s now. False: it waits in line, and [`Turns::advance`] will name
     /// it.
-    pub fn ask(&mut self, address: IpAddr, wanted: Wanted, now: Time) -> bool {
-        let line = self.lines.entry(address).or_default();
+    pub fn ask(&mut self, place: TurnPlace, wanted: Wanted, now: Time) -> bool {
+        let line = self.lines.entry(place).or_default();
         if line.holder.is_none() && line.waiting.is_empty() && line.free_at <= now {
             line.holder = Some(wanted);
             return true;
         }
         line.waiting.push_back(wanted);
         if line.holder.is_none() {
-            self.due.push(Reverse((line.free_at, address)));
+            self.due.push(Reverse((line.free_at, place)));
         }
         false
     }
 
     /// Ends a turn. `used_at` is when the server has seen the request at the latest; `None` if none
     /// was made.
-    pub fn give_back(&mut self, address: IpAddr, host: HostKey, used_at: Option<Time>) {
-        let Some(line) = self.lines.get_mut(&address) else { return };
+    pub fn give_back(&mut self, place: TurnPlace, host: HostKey, used_at: Option<Time>) {
+        let Some(line) = self.lines.get_mut(&place) else { return };
         let Some(holder) = line.holder.take_if(|holder| holder.host == host) else { return };
         if let Some(used_at) = used_at {
             let delay = Duration::from_millis(u64::from(holder.delay_ms));
             line.free_at = line.free_at.max(used_at + delay);
         }
-        self.due.push(Reverse((line.free_at, address)));
+        self.due.push(Reverse((line.free_at, place)));
     }
 
     /// The next turn that begins by `now`, if there is one.
-    pub fn advance(&mut self, now: Time) -> Option<(IpAddr, Wanted)> {
-        while let Some(Reverse((at, address))) = self.due.peek().copied() {
+    pub fn advance(&mut self, now: Time) -> Option<(TurnPlace, Wanted)> {
+        while let Some(Reverse((at, place))) = self.due.peek().copied() {
             if at > now {
                 return None;
             }
             self.due.pop();
-            let Some(line) = self.lines.get_mut(&address) else { continue };
+            let Some(line) = self.lines.get_mut(&place) else { continue };
             if line.holder.is_some() || line.free_at > now {
                 continue;
             }
             match line.waiting.pop_front() {
                 Some(next) => {
                     line.holder = Some(next);
-                    return Some((address, next));
+                    return Some((place, next));
                 }
                 None => {
-                    self.lines.remove(&address);
+                    self.lines.remove(&place);
                 }
             }
         }
@@ -96,7 +109,8 @@ impl Turns {
 mod tests {
     use super::*;
 
-    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 9));
+    const ADDRESS: TurnPlace =
+        TurnPlace::Address(std::net::IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 9)));
 
     fn wanted(host: u64) -> Wanted {
         Wanted { host: HostKey(host), asker: ShardIndex(0), delay_ms: 1_000 }

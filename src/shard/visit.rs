@@ -4,91 +4,133 @@
 //! frontier with its next-eligible time, or it stays busy, parked until its turn at the address or
 //! the answer about its robots.txt has come.
 
-use super::errand::{Errand, Reading};
-use super::{Notice, Shard, Wanted};
+use super::health::Fitness;
+use super::turns::Hands;
+use super::{Notice, Sabotage, Shard};
 use crate::base::Time;
 use crate::fetch::{Answer, Connection};
-use crate::flow::{Mail, Message, Outcome, Penalty, ResolveError, RobotsAnswer, Via};
-use crate::frontier::{HostId, Queued};
-use crate::http::RetryAfter;
+use crate::flow::{Mail, Outcome, ResolveError, TurnPlace, Via};
+use crate::frontier::{HostId, Origin, Queued};
 use crate::io::{Outbox, World};
-use crate::limits;
+use crate::limits::DNS_FAILURE_SECONDS;
 use crate::metrics::{Count, Span};
 use crate::resolve::RobotsState;
-use crate::robotstxt::Robots;
-use crate::store::RequestLine;
-use crate::url::{HostKey, Url};
+use crate::store::{DeadLetter, RequestLine};
+use crate::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What robots.txt lets a visit do.
-enum Leave {
-    Fetch,
-    Denied,
-    /// The rules are not known: ask for them first.
-    AskFirst,
-    /// They did not answer; not before then.
+/// What a visit may do with its URL.
+enum Prospect {
+    /// Ask for it there.
+    Ask(IpAddr),
+    /// The rules of its origin are not known: ask for them first, there.
+    AskRobots(IpAddr),
+    /// Not before then.
     Wait(Time),
+    /// It ends here, unasked.
+    End(Outcome),
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
-    /// `turn` is an address whose turn the host has been given.
-    pub(super) async fn visit(self: &Rc<Self>, host: HostId, turn: Option<IpAddr>) {
+    /// `granted` is the turn that the host has been given just now.
+    pub(super) async fn visit(self: &Rc<Self>, host: HostId, granted: Option<TurnPlace>) {
         let next = self.frontier.borrow_mut().next_url(host);
         let Some(queued) = next else {
             // Its URLs were evicted while it waited.
             let name = self.frontier.borrow().host_name(host).to_owned();
-            self.give_up_turn(turn, HostKey::of(&name));
+            self.let_go(host, self.hands(host, &name, granted));
             self.refund_budget();
             return self.release(host, Time::ZERO);
         };
-        let key = queued.url.host_key();
-        let address = match self.address_of(&queued).await {
-            Ok(address) => address,
-            Err(outcome) => {
-                self.give_up_turn(turn, key);
+        let mut hands = self.hands(host, queued.url.host(), granted);
+        let prospect = self.prospect(host, &queued).await;
+        let address = match prospect {
+            Prospect::Ask(address) | Prospect::AskRobots(address) => address,
+            Prospect::Wait(until) => {
+                self.let_go(host, hands);
+                self.refund_budget();
+                return self.wait_out(host, queued, until);
+            }
+            Prospect::End(outcome) => {
+                self.let_go(host, hands);
                 self.refund_budget();
                 return self.conclude_unasked(host, queued, outcome).await;
             }
         };
-        let leave = if queued.via == Via::Robots { Leave::Fetch } else { self.leave(&queued.url) };
-        match leave {
-            Leave::Denied => {
-                self.give_up_turn(turn, key);
-                self.refund_budget();
-                return self.conclude_unasked(host, queued, Outcome::RobotsDenied).await;
-            }
-            Leave::Wait(until) => {
-                self.give_up_turn(turn, key);
-                self.refund_budget();
-                self.frontier.borrow_mut().requeue(host, queued, until);
-                return self.release(host, until);
-            }
-            Leave::Fetch | Leave::AskFirst => {}
-        }
-        if !self.take_turn(turn, address, key) {
+        if !self.take_turns(host, &mut hands, address) {
             self.metrics.borrow_mut().add(Count::TurnsAwaited, 1);
             self.refund_budget();
-            return self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
+            self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
+            return;
         }
-        match leave {
-            Leave::AskFirst => self.visit_robots(host, queued, address).await,
-            _ if queued.via == Via::Robots => {
-                self.refund_budget();
-                let answer = self.run_errand(&queued, address).await;
-                self.finish_request(&queued.url, &answer, answer.outcome, Some(address)).await;
-                let next = self.pace(host, &queued.url, 0, &answer, answer.outcome);
-                self.client.recycle(answer.response);
-                self.release(host, next);
-            }
-            _ => self.visit_page(host, queued, address).await,
+        match prospect {
+            Prospect::AskRobots(_) => self.visit_robots(host, queued, address, hands).await,
+            _ if queued.via == Via::Robots => self.visit_errand(host, queued, address, hands).await,
+            _ => self.visit_page(host, queued, address, hands).await,
         }
     }
 
-    async fn address_of(&self, queued: &Queued) -> Result<IpAddr, Outcome> {
+    async fn prospect(&self, host: HostId, queued: &Queued) -> Prospect {
+        let is_errand = queued.via == Via::Robots;
+        let origin = Origin::of(&queued.url);
+        if queued.tries > self.plan.settings.retry_count_max {
+            // Its robots.txt failed as often as a page may.
+            let cause = self.health.borrow().cause(host, origin);
+            return Prospect::End(cause.unwrap_or(Outcome::RobotsUnreachable));
+        }
+        let fitness = self.health.borrow().fitness(host, origin, self.world.now());
+        match fitness {
+            Fitness::Fit => {}
+            // Whoever sent the errand waits for it: a word now is better than rules tomorrow.
+            Fitness::Resting(_) if is_errand => return Prospect::End(Outcome::OriginDown),
+            Fitness::Resting(until) => return Prospect::Wait(until),
+            Fitness::GivenUp(Outcome::RobotsUnreachable) => {
+                return Prospect::End(Outcome::RobotsUnreachable);
+            }
+            Fitness::GivenUp(_) => return Prospect::End(Outcome::OriginDown),
+        }
+        let address = match self.address_of(host, queued).await {
+            Ok(address) => address,
+            Err(outcome) => return Prospect::End(outcome),
+        };
+        if is_errand {
+            return Prospect::Ask(address);
+        }
+        let state = self.robots.borrow().state(queued.url.origin(), self.world.now());
+        match state {
+            RobotsState::Ready(rules) => {
+                let verdict = rules.check(queued.url.path_and_query());
+                let undecided = u64::from(verdict.is_undecided());
+                self.metrics.borrow_mut().add(Count::RobotsUndecided, undecided);
+                if !verdict.allowed {
+                    self.robots.borrow_mut().used(queued.url.origin());
+                }
+                if verdict.allowed {
+                    Prospect::Ask(address)
+                } else {
+                    Prospect::End(Outcome::RobotsDenied)
+                }
+            }
+            RobotsState::Unreachable { retry_at } => Prospect::Wait(retry_at),
+            RobotsState::Unknown if self.is_sabotaged(Sabotage::RobotsLate) => {
+                let is_first = self.frontier.borrow().host_fetched_count(host) <= 1;
+                if is_first { Prospect::Ask(address) } else { Prospect::AskRobots(address) }
+            }
+            RobotsState::Unknown | RobotsState::Asking => Prospect::AskRobots(address),
+        }
+    }
+
+    async fn address_of(&self, host: HostId, queued: &Queued) -> Result<IpAddr, Outcome> {
         let begun = self.world.now();
-        let found = self.resolver.lookup(queued.url.host()).await;
+        let name = queued.url.host();
+        let mut found = self.resolver.lookup(name).await;
+        if self.health.borrow().wants_other_family(host, Origin::of(&queued.url))
+            && let Ok(other) = self.resolver.other_family(name).await
+        {
+            found = Ok(other);
+        }
         self.metrics.borrow_mut().record(Span::Dns, self.world.now().since(begun));
         let address = found.map_err(|error| match error {
             ResolveError::NoName => Outcome::NoName,
@@ -100,104 +142,25 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         ips.get(queued.tries as usize % ips.len().max(1)).copied().ok_or(Outcome::NoName)
     }
 
-    fn leave(&self, url: &Url) -> Leave {
-        let state = self.robots.borrow().state(url.origin(), self.world.now());
-        match state {
-            RobotsState::Ready(rules) if rules.check(url.path_and_query()).allowed => Leave::Fetch,
-            RobotsState::Ready(_) => Leave::Denied,
-            RobotsState::Unreachable { retry_at } => Leave::Wait(retry_at),
-            RobotsState::Unknown | RobotsState::Asking => Leave::AskFirst,
-        }
-    }
-
-    /// True if the host may speak to `address` now. False: it waits in line, still busy.
-    fn take_turn(&self, turn: Option<IpAddr>, address: IpAddr, host: HostKey) -> bool {
-        if turn == Some(address) {
-            return true;
-        }
-        // The name has moved to another address since the turn was asked for.
-        self.give_up_turn(turn, host);
-        let delay_ms = u32::try_from(self.plan.settings.delay_ms).unwrap_or(u32::MAX);
-        let owner = self.plan.placement.of_address(address);
-        if owner == self.index {
-            let wanted = Wanted { host, asker: self.index, delay_ms };
-            return self.turns.borrow_mut().ask(address, wanted, self.world.now());
-        }
-        let asker = self.index;
-        let message = Message::TurnWanted { address, host, asker, delay_ms };
-        self.mesh.borrow_mut().post(owner, message);
-        false
-    }
-
-    fn give_up_turn(&self, turn: Option<IpAddr>, host: HostKey) {
-        if let Some(address) = turn {
-            self.return_turn(address, host, None);
-        }
-    }
-
-    async fn visit_robots(self: &Rc<Self>, host: HostId, queued: Queued, address: IpAddr) {
-        self.refund_budget();
-        let origin: Box<str> = queued.url.origin().into();
-        let Some((target, hops)) = self.robots_target(&queued.url) else {
-            self.give_up_turn(Some(address), queued.url.host_key());
-            return self.conclude_unasked(host, queued, Outcome::Malformed).await;
-        };
-        self.robots.borrow_mut().ask(&origin);
-        let (answer, body) = self.fetch_robots(&target, address).await;
-        self.finish_request(&target, &answer, answer.outcome, Some(address)).await;
-        let next = self.pace(host, &target, queued.tries, &answer, answer.outcome);
-        self.frontier.borrow_mut().postpone(host, next);
-        let errand = Errand { origin: origin.clone(), asker: self.index, hops };
-        let why = if answer.head.is_some() { Outcome::RobotsUnreachable } else { answer.outcome };
-        // Parked first: an errand on this very shard may be answered before `read_robots` returns.
-        self.park(&origin, host, queued);
-        let reading = self.read_robots(&target, &answer, &body, &errand, true);
-        self.client.recycle(answer.response);
-        if matches!(reading, Reading::Sent) {
-            return;
-        }
-        let Some(queued) = self.unpark(&origin) else { return };
-        match reading {
-            Reading::Answer(found) => self.settle_robots(host, queued, &found, why, next),
-            _ => {
-                self.robots.borrow_mut().give_up(&origin);
-                self.frontier.borrow_mut().requeue(host, queued, next);
-                self.release(host, next);
-            }
-        }
-    }
-
-    /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.
-    pub(super) fn settle_robots(
-        &self,
-        host: HostId,
-        mut queued: Queued,
-        answer: &RobotsAnswer,
-        why: Outcome,
-        next: Time,
-    ) {
-        let now = self.world.now();
-        if *answer != RobotsAnswer::Unreachable {
-            self.robots.borrow_mut().answer(queued.url.origin(), answer, now, now);
-            let next = next.max(now + self.crawl_delay(&queued.url));
-            self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
-            return self.release(host, next);
-        }
-        let retry_at = next.max(now + self.retry_wait(queued.tries));
-        self.robots.borrow_mut().answer(queued.url.origin(), answer, now, retry_at);
-        if queued.tries < self.plan.settings.retry_count_max {
-            queued.tries += 1;
-            self.metrics.borrow_mut().add(Count::Retries, 1);
-            self.frontier.borrow_mut().requeue(host, queued, retry_at);
+    /// The URL's origin is left alone until then. Where the host has no other, so is the host.
+    pub(super) fn wait_out(&self, host: HostId, queued: Queued, until: Time) {
+        let mut frontier = self.frontier.borrow_mut();
+        if frontier.host_has_several_origins(host) {
+            frontier.retry_at(host, queued, until);
         } else {
-            self.metrics.borrow_mut().outcome(why);
-            self.bury(&queued, why);
+            frontier.requeue(host, queued, until);
         }
-        self.release(host, retry_at);
+        drop(frontier);
+        self.release(host, Time::ZERO);
     }
 
     /// A URL that ends without a request of its own.
-    async fn conclude_unasked(&self, host: HostId, mut queued: Queued, outcome: Outcome) {
+    pub(super) async fn conclude_unasked(
+        &self,
+        host: HostId,
+        mut queued: Queued,
+        outcome: Outcome,
+    ) {
         let now = self.world.now();
         if queued.via == Via::Robots {
             self.fail_errand(&queued.url);
@@ -205,15 +168,22 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         self.metrics.borrow_mut().outcome(outcome);
         self.log(&queued.url, now, None, outcome, None).await;
+        if outcome == Outcome::DnsFailed && queued.tries <= self.plan.settings.retry_count_max {
+            self.ail(host, &queued.url, outcome, now, true);
+        }
         if outcome.row().retry && queued.tries < self.plan.settings.retry_count_max {
-            let retry_at = now + self.retry_wait(queued.tries);
+            let mut wait = self.retry_wait(host, &queued);
+            if outcome == Outcome::DnsFailed {
+                // Sooner, the resolver would give the same answer from memory: no try at all.
+                wait = wait.max(Duration::from_secs(DNS_FAILURE_SECONDS.into()));
+            }
             queued.tries += 1;
             self.metrics.borrow_mut().add(Count::Retries, 1);
-            self.frontier.borrow_mut().requeue(host, queued, retry_at);
-            return self.release(host, retry_at);
+            self.frontier.borrow_mut().retry_at(host, queued, now + wait);
+            return self.release(host, Time::ZERO);
         }
         if outcome != Outcome::RobotsDenied {
-            self.bury(&queued, outcome);
+            self.bury(&queued, outcome).await;
         } else {
             self.tell_if_seed(&queued, outcome);
         }
@@ -221,7 +191,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// After a request for a page: try again later, or let it be.
-    pub(super) fn conclude(
+    pub(super) async fn conclude(
         &self,
         host: HostId,
         mut queued: Queued,
@@ -229,23 +199,35 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         outcome: Outcome,
         next: Time,
     ) {
-        let retry = outcome.row().retry && queued.tries < self.plan.settings.retry_count_max;
-        if retry {
-            let wait =
-                if answer.was_stale { Duration::ZERO } else { self.retry_wait(queued.tries) };
-            queued.tries += 1;
+        if answer.was_stale {
+            // The server never saw it: in the host's very next turn, on a new connection. The dead
+            // one is gone from the pool, so this ends.
             self.metrics.borrow_mut().add(Count::Retries, 1);
-            self.frontier.borrow_mut().requeue(host, queued, answer.ended + wait);
+            self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
+        } else if outcome == Outcome::Shed {
+            // Ours to bear: the URL keeps its tries.
+            let retry_at =
+                answer.ended + self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
+            self.metrics.borrow_mut().add(Count::Retries, 1);
+            self.frontier.borrow_mut().retry_at(host, queued, retry_at);
+        } else if outcome.row().retry && queued.tries < self.plan.settings.retry_count_max {
+            self.metrics.borrow_mut().add(Count::Retries, 1);
+            let retry_at = answer.ended + self.retry_wait(host, &queued);
+            queued.tries += 1;
+            self.frontier.borrow_mut().retry_at(host, queued, retry_at);
         } else if crate::metrics::is_failure(outcome) {
-            self.bury(&queued, outcome);
+            self.bury(&queued, outcome).await;
         }
         self.release(host, next);
     }
 
-    /// Given up for good: counted, and told if the operator asked for it by name.
-    fn bury(&self, queued: &Queued, outcome: Outcome) {
+    /// Given up for good: counted, written down, and told if the operator asked for it by name.
+    pub(super) async fn bury(&self, queued: &Queued, outcome: Outcome) {
         self.metrics.borrow_mut().add(Count::DeadLetters, 1);
         self.tell_if_seed(queued, outcome);
+        let &Queued { ref url, depth, via, tries, .. } = queued;
+        let letter = DeadLetter { at: self.world.wall(), outcome, tries, depth, via, url };
+        self.dead_letters.write(&letter).await;
     }
 
     fn tell_if_seed(&self, queued: &Queued, outcome: Outcome) {
@@ -254,17 +236,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
     }
 
-    /// Books a request: its turn is over, its times and outcome are counted and logged.
+    /// Books a request: its turns are over, its times and outcome are counted and logged.
     pub(super) async fn finish_request(
         &self,
+        host: HostId,
         url: &Url,
         answer: &Answer,
         outcome: Outcome,
-        turn: Option<IpAddr>,
+        hands: Hands,
     ) {
-        if let Some(address) = turn {
-            self.return_turn(address, url.host_key(), Some(answer.seen_by));
-        }
+        self.give_back(host, hands, Some(answer.seen_by));
         {
             let mut metrics = self.metrics.borrow_mut();
             metrics.add(Count::Requests, 1);
@@ -313,61 +294,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             body_bytes: answer.map_or(0, |answer| answer.response.len() as u64),
             total_ms: ended.since(started).as_millis() as u64,
         };
-        if let Err(error) = self.request_log.write(&line).await {
-            self.store_failed(error);
-        }
-    }
-
-    /// When the host may be asked again, after a request with this outcome.
-    ///
-    /// Failures of different URLs in a row make the host wait longer and longer, up to a bound;
-    /// a URL that fails again waits by itself (`retry_wait`) and says nothing new of the host.
-    pub(super) fn pace(
-        &self,
-        host: HostId,
-        url: &Url,
-        tries: u8,
-        answer: &Answer,
-        outcome: Outcome,
-    ) -> Time {
-        let mut frontier = self.frontier.borrow_mut();
-        let pace = frontier.host_data(host);
-        let mut wait = self.crawl_delay(url);
-        if outcome.row().penalty == Penalty::BackOff && !answer.was_stale {
-            if tries == 0 {
-                pace.failure_count = (pace.failure_count + 1).min(limits::BACK_OFF_DOUBLINGS_MAX);
-            }
-            wait = wait.max(self.retry_wait(pace.failure_count.saturating_sub(1)));
-        } else {
-            pace.failure_count = 0;
-        }
-        let asked = answer.head.as_ref().and_then(|head| head.header("retry-after"));
-        if outcome == Outcome::Throttled
-            && let Some(retry_after) = asked.and_then(RetryAfter::parse)
-        {
-            let seconds = retry_after.seconds_from(self.world.wall());
-            let longest = Duration::from_millis(self.plan.settings.crawl_delay_ms_max);
-            wait = wait.max(Duration::from_secs(seconds).min(longest));
-        }
-        answer.seen_by + wait
-    }
-
-    /// The delay between two requests to the host of `url`: ours, or what its robots.txt asks for.
-    fn crawl_delay(&self, url: &Url) -> Duration {
-        let settings = &self.plan.settings;
-        let state = self.robots.borrow().state(url.origin(), self.world.now());
-        let asked_ms = match state {
-            RobotsState::Ready(rules) => Robots::crawl_delay_ms(&rules).unwrap_or(0),
-            _ => 0,
-        };
-        Duration::from_millis(settings.delay_ms.max(asked_ms.min(settings.crawl_delay_ms_max)))
-    }
-
-    /// Exponential, from the base, and no longer than any other wait.
-    fn retry_wait(&self, tries: u8) -> Duration {
-        let settings = &self.plan.settings;
-        let wait_ms = settings.retry_base_ms.saturating_mul(1 << tries.min(20));
-        Duration::from_millis(wait_ms.min(settings.crawl_delay_ms_max))
+        self.request_log.write(&line).await;
     }
 
     /// Gives the host back to the frontier.

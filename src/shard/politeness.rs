@@ -1,0 +1,188 @@
+//! When a host may be asked again: delays, back-off and turns, as a shard applies them.
+//!
+//! The rules are in `pace` (delays), `health` (failures) and `turns` (addresses and domains), each
+//! without I/O. Here they meet the frontier, the mesh, the settings and the counters.
+
+use super::health::{self, Failure, Turning};
+use super::pace::{self, Clamped};
+use super::turns::{Hands, Wanted};
+use super::{Notice, Sabotage, Shard};
+use crate::base::Time;
+use crate::fetch::Answer;
+use crate::flow::{Mail, Message, Outcome, Penalty, TurnPlace};
+use crate::frontier::{HostId, Origin, Queued};
+use crate::io::{Outbox, World};
+use crate::metrics::Count;
+use crate::url::{HostKey, Url, registrable_domain};
+use std::net::IpAddr;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// After a request: when the host may be asked again, by its delay and by what it asked for.
+    /// Counted from the moment at which the server had surely seen the request.
+    pub(super) fn pace(&self, host: HostId, url: &Url, answer: &Answer, outcome: Outcome) -> Time {
+        if let Some(took) = answer.first_byte_took {
+            self.frontier.borrow_mut().host_data(host).answered(took);
+        }
+        let mut next = answer.seen_by + self.delay(host, url);
+        if outcome == Outcome::Throttled
+            && let Some(head) = &answer.head
+            && let Some((until, clamped)) =
+                pace::retry_after(head, answer.seen_by, &self.world, &self.plan.settings)
+            && !self.is_sabotaged(Sabotage::RetryAfterIgnored)
+        {
+            next = next.max(until);
+            self.tell_clamped("Retry-After", url, clamped);
+        }
+        next
+    }
+
+    /// After a request: what it says of its origin.
+    pub(super) fn book(
+        &self,
+        host: HostId,
+        url: &Url,
+        tries: u8,
+        answer: &Answer,
+        outcome: Outcome,
+    ) {
+        if outcome.row().penalty == Penalty::BackOff {
+            if !answer.was_stale {
+                let is_news = tries == 0 || answer.head.is_none();
+                self.ail(host, url, outcome, answer.seen_by, is_news);
+            }
+        } else if answer.head.is_some() {
+            self.recover(host, url);
+        }
+    }
+
+    /// An origin failed: how long is it left alone?
+    pub(super) fn ail(&self, host: HostId, url: &Url, cause: Outcome, at: Time, is_news: bool) {
+        let unit = self.wait_unit(host, url);
+        let failure = Failure { at, cause, unit, is_news };
+        let key = (host, Origin::of(url));
+        let settings = &self.plan.settings;
+        let draw = self.world.random_u64();
+        let turning = self.health.borrow_mut().failed(key, failure, settings, draw);
+        let mut metrics = self.metrics.borrow_mut();
+        match turning {
+            Turning::BackedOff => {}
+            Turning::Opened => metrics.add(Count::BreakersOpened, 1),
+            Turning::GivenUp => {
+                metrics.add(Count::OriginsGivenUp, 1);
+                let (origin, cause) = (url.origin(), cause.name());
+                tracing::info!(origin, cause, "origin given up: its URLs become dead letters");
+            }
+        }
+    }
+
+    pub(super) fn recover(&self, host: HostId, url: &Url) {
+        if self.health.borrow_mut().recovered(host, Origin::of(url)) {
+            self.metrics.borrow_mut().add(Count::BreakersClosed, 1);
+        }
+    }
+
+    /// The delay between two requests to the host of `url`.
+    pub(super) fn delay(&self, host: HostId, url: &Url) -> Duration {
+        let asked_ms = self.robots.borrow().crawl_delay_ms(url.origin());
+        let mut frontier = self.frontier.borrow_mut();
+        let delay = frontier.host_data(host).delay(asked_ms, &self.plan.settings);
+        if self.is_sabotaged(Sabotage::DelayShort) { delay * 9 / 10 } else { delay }
+    }
+
+    /// How long a URL waits for its next try.
+    pub(super) fn retry_wait(&self, host: HostId, queued: &Queued) -> Duration {
+        let unit = self.wait_unit(host, &queued.url);
+        let draw = self.world.random_u64();
+        health::retry_wait(queued.tries, unit, &self.plan.settings, draw)
+    }
+
+    fn wait_unit(&self, host: HostId, url: &Url) -> Duration {
+        self.delay(host, url).max(Duration::from_millis(self.plan.settings.retry_base_ms))
+    }
+
+    pub(super) fn tell_clamped(&self, what: &str, url: &Url, clamped: Option<Clamped>) {
+        let Some(Clamped { asked_ms }) = clamped else { return };
+        self.metrics.borrow_mut().add(Count::DelaysClamped, 1);
+        let (origin, taken_ms) = (url.origin(), self.plan.settings.crawl_delay_ms_max);
+        tracing::info!(origin, asked_ms, taken_ms, "{what} clamped");
+    }
+
+    pub(super) fn is_sabotaged(&self, sabotage: Sabotage) -> bool {
+        self.plan.sabotage == Some(sabotage)
+    }
+
+    /// The turns a visit begins with.
+    pub(super) fn hands(&self, host: HostId, name: &str, granted: Option<TurnPlace>) -> Hands {
+        let mut frontier = self.frontier.borrow_mut();
+        let pace = frontier.host_data(host);
+        pace.holds_domain |= matches!(granted, Some(TurnPlace::Domain(_)));
+        let address = match granted {
+            Some(TurnPlace::Address(address)) => Some(address),
+            _ => None,
+        };
+        let has_limit = self.plan.settings.domain_delay_ms > 0;
+        let domain = has_limit.then(|| xxh3_64(registrable_domain(name).as_bytes()));
+        Hands { key: HostKey::of(name), address, domain, has_domain: pace.holds_domain }
+    }
+
+    /// True if the host may speak to `address` now. False: it waits in line, still busy.
+    pub(super) fn take_turns(&self, host: HostId, hands: &mut Hands, address: IpAddr) -> bool {
+        if let (Some(domain), false) = (hands.domain, hands.has_domain) {
+            if !self.ask_turn(TurnPlace::Domain(domain), hands.key) {
+                return false;
+            }
+            hands.has_domain = true;
+            self.frontier.borrow_mut().host_data(host).holds_domain = true;
+        }
+        if hands.address == Some(address) || self.is_sabotaged(Sabotage::TurnSkipped) {
+            return true;
+        }
+        // The name has moved to another address since the turn was asked for.
+        if let Some(old) = hands.address.take() {
+            self.return_turn(TurnPlace::Address(old), hands.key, None);
+        }
+        if self.ask_turn(TurnPlace::Address(address), hands.key) {
+            hands.address = Some(address);
+            return true;
+        }
+        false
+    }
+
+    /// True if the turn is ours at once; else it is granted when it comes.
+    fn ask_turn(&self, place: TurnPlace, host: HostKey) -> bool {
+        let settings = &self.plan.settings;
+        let delay_ms = match place {
+            TurnPlace::Address(_) => settings.delay_ms,
+            TurnPlace::Domain(_) => settings.domain_delay_ms,
+        };
+        let is_short = self.is_sabotaged(Sabotage::DelayShort);
+        let delay_ms = if is_short { delay_ms * 9 / 10 } else { delay_ms };
+        let delay_ms = u32::try_from(delay_ms).unwrap_or(u32::MAX);
+        let (owner, asker) = (self.plan.placement.of_turn(place), self.index);
+        if owner == self.index {
+            let wanted = Wanted { host, asker, delay_ms };
+            return self.turns.borrow_mut().ask(place, wanted, self.world.now());
+        }
+        let message = Message::TurnWanted { place, host, asker, delay_ms };
+        self.mesh.borrow_mut().post(owner, message);
+        false
+    }
+
+    /// The visit makes no request: what it holds is free again.
+    pub(super) fn let_go(&self, host: HostId, hands: Hands) {
+        self.give_back(host, hands, None);
+    }
+
+    /// Returns the turns; `used_at` is when the server had seen the request.
+    pub(super) fn give_back(&self, host: HostId, hands: Hands, used_at: Option<Time>) {
+        if let Some(address) = hands.address {
+            self.return_turn(TurnPlace::Address(address), hands.key, used_at);
+        }
+        if let (Some(domain), true) = (hands.domain, hands.has_domain) {
+            self.frontier.borrow_mut().host_data(host).holds_domain = false;
+            self.return_turn(TurnPlace::Domain(domain), hands.key, used_at);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A host's own robots.txt: asked for in its turn, read, and taken in (RFC 9309).
+//!
+//! The URL that needs the rules waits meanwhile, and pays for failures with its tries. While the
+//! rules are unknown or unreachable nothing else of the origin is asked for.
+
+use super::errand::{Errand, Reading};
+use super::pace::Clamped;
+use super::page::by_status;
+use super::turns::Hands;
+use super::{Notice, Shard};
+use crate::base::Time;
+use crate::fetch::Answer;
+use crate::flow::{Mail, Outcome, RobotsAnswer};
+use crate::frontier::{HostId, Queued};
+use crate::io::{Outbox, World};
+use crate::metrics::Count;
+use crate::resolve::{RobotsTurn, RobotsVersion};
+use crate::url::Url;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// What is known of a robots.txt when its host's turn is over.
+pub(super) struct Settled<'a> {
+    pub answer: &'a RobotsAnswer,
+    pub version: RobotsVersion,
+    /// Why it is unreachable, if it is.
+    pub cause: Outcome,
+    /// When the server had seen the request, and when the host may be asked again.
+    pub seen_by: Time,
+    pub next: Time,
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Asks for the robots.txt of `queued`'s origin.
+    pub(super) async fn visit_robots(
+        self: &Rc<Self>,
+        host: HostId,
+        queued: Queued,
+        address: IpAddr,
+        hands: Hands,
+    ) {
+        self.refund_budget();
+        let origin: Box<str> = queued.url.origin().into();
+        let Some((target, hops)) = self.robots_target(&queued.url) else {
+            // The longest of URLs leave no room for the path.
+            self.let_go(host, hands);
+            return self.conclude_unasked(host, queued, Outcome::Malformed).await;
+        };
+        let known = if hops == 0 { self.robots.borrow().version(&origin).cloned() } else { None };
+        self.robots.borrow_mut().ask(&origin);
+        let (answer, body) = self.fetch_robots(&target, address, known.as_ref()).await;
+        let outcome = by_status(&answer);
+        self.finish_request(host, &target, &answer, answer.outcome, hands).await;
+        let next = self.pace(host, &target, &answer, outcome);
+        self.frontier.borrow_mut().postpone(host, next);
+        let errand = Errand { origin: origin.clone(), asker: self.index, hops };
+        let settled = |found| Settled {
+            answer: found,
+            version: if hops == 0 { version_of(&answer) } else { RobotsVersion::default() },
+            cause: if answer.head.is_some() { Outcome::RobotsUnreachable } else { outcome },
+            seen_by: answer.seen_by,
+            next,
+        };
+        // Parked first: an errand on this very shard may be answered before `read_robots` returns.
+        self.park(&origin, host, queued);
+        let reading = self.read_robots(&target, &answer, &body, &errand, true);
+        if !matches!(reading, Reading::Sent)
+            && let Some(queued) = self.unpark(&origin)
+        {
+            match reading {
+                Reading::Answer(found) => self.settle_robots(host, queued, settled(&found)),
+                _ => {
+                    self.robots.borrow_mut().give_up(&origin);
+                    self.frontier.borrow_mut().requeue(host, queued, next);
+                    self.release(host, next);
+                }
+            }
+        }
+        self.client.recycle(answer.response);
+    }
+
+    /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.
+    pub(super) fn settle_robots(&self, host: HostId, queued: Queued, settled: Settled<'_>) {
+        let Settled { answer, version, cause, seen_by, next } = settled;
+        let now = self.world.now();
+        let origin = queued.url.origin();
+        let is_overdue = self.robots.borrow().is_overdue(origin, now);
+        if *answer == RobotsAnswer::Unreachable && !is_overdue {
+            return self.robots_failed(host, queued, cause, next);
+        }
+        let turn = self.robots.borrow_mut().answer(origin, answer, version, now, next);
+        match turn {
+            RobotsTurn::Known => {
+                self.recover(host, &queued.url);
+                if *answer == RobotsAnswer::Unchanged {
+                    self.metrics.borrow_mut().add(Count::RobotsUnchanged, 1);
+                }
+            }
+            RobotsTurn::Relaxed => self.metrics.borrow_mut().add(Count::RobotsRelaxed, 1),
+            RobotsTurn::Shut => return self.robots_failed(host, queued, cause, next),
+        }
+        self.tell_if_clamped(&queued.url);
+        self.route_sitemaps(&queued.url);
+        let next = next.max(seen_by + self.delay(host, &queued.url));
+        self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
+        self.release(host, next);
+    }
+
+    fn robots_failed(&self, host: HostId, mut queued: Queued, cause: Outcome, next: Time) {
+        let now = self.world.now();
+        self.ail(host, &queued.url, cause, now, true);
+        let retry_at = next.max(now + self.retry_wait(host, &queued));
+        let unreachable = RobotsAnswer::Unreachable;
+        let version = RobotsVersion::default();
+        let origin = queued.url.origin();
+        self.robots.borrow_mut().answer(origin, &unreachable, version, now, retry_at);
+        self.frontier.borrow_mut().postpone(host, next);
+        // Beyond its last try it comes up once more, and ends there.
+        queued.tries += 1;
+        if queued.tries <= self.plan.settings.retry_count_max {
+            self.metrics.borrow_mut().add(Count::Retries, 1);
+            return self.wait_out(host, queued, retry_at);
+        }
+        self.frontier.borrow_mut().requeue(host, queued, next);
+        self.release(host, next);
+    }
+
+    fn tell_if_clamped(&self, url: &Url) {
+        let asked_ms = self.robots.borrow().crawl_delay_ms(url.origin());
+        let clamped = asked_ms
+            .filter(|asked_ms| *asked_ms > self.plan.settings.crawl_delay_ms_max)
+            .map(|asked_ms| Clamped { asked_ms });
+        self.tell_clamped("Crawl-delay", url, clamped);
+    }
+}
+
+fn version_of(answer: &Answer) -> RobotsVersion {
+    let field = |name| {
+        let value = answer.head.as_ref()?.header(name)?;
+        Some(value.into())
+    };
+    RobotsVersion { etag: field("etag"), last_modified: field("last-modified") }
+}

@@ -1,0 +1,211 @@
+//! URL seen at work: runs the sieve's jobs beside the fetches, and queues what merges prove new.
+//!
+//! In: due jobs of the [`DiskSieve`], pokes of the scheduler. Out: queued URLs, counts, and, if a
+//! run turns out to be damaged, the end of the crawl. Where the disk refuses, the job is tried
+//! again after [`limits::SEEN_RETRY_MS`]; meanwhile fetching goes on until the sieve is backed up.
+
+use super::pace::Pace;
+use super::{Notice, Shard};
+use crate::base::Time;
+use crate::base::notify::Notify;
+use crate::base::race::race;
+use crate::config::Settings;
+use crate::flow::{Mail, ShardIndex};
+use crate::frontier::seen::{
+    DiskSieve, Finished, Job, SeenError, SeenImage, SeenLimits, directory_of,
+};
+use crate::frontier::{Frontier, Offered, Sieve};
+use crate::io::{Disk, Outbox, World};
+use crate::limits;
+use crate::metrics::{Count, Gauges};
+use crate::store::StoreError;
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(super) struct Sieving {
+    directory: PathBuf,
+    wake: Notify,
+    /// Jobs under way; the last one's end is told to whoever waits for it.
+    active_count: Cell<usize>,
+    ended: Notify,
+    /// The shard can do nothing until a job is done: it need not hold back.
+    is_awaited: Cell<bool>,
+    is_stalled: Cell<bool>,
+    /// After the disk refused: no job before.
+    not_before: Cell<Time>,
+    is_broken: Cell<bool>,
+}
+
+impl Sieving {
+    pub(super) fn new(shard: ShardIndex) -> Sieving {
+        Sieving {
+            directory: directory_of(shard.0),
+            wake: Notify::default(),
+            active_count: Cell::new(0),
+            ended: Notify::default(),
+            is_awaited: Cell::new(false),
+            is_stalled: Cell::new(false),
+            not_before: Cell::new(Time::ZERO),
+            is_broken: Cell::new(false),
+        }
+    }
+}
+
+/// The sieve of a crawl that begins: no run is known yet.
+pub(super) async fn open<W: World>(
+    world: &W,
+    shard: ShardIndex,
+    settings: &Settings,
+) -> Result<DiskSieve<W::File>, SeenError> {
+    let limits = SeenLimits::sized(settings.seen_batch);
+    DiskSieve::open(world, &directory_of(shard.0), &SeenImage::default(), limits).await
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Starts the jobs that are due, until the crawl ends or a run is found damaged.
+    pub(super) async fn keep_sieve(self: Rc<Self>) {
+        while !self.ended.get() && !self.sieving.is_broken.get() {
+            let now = self.world.now();
+            let not_before = self.sieving.not_before.get();
+            if now < not_before {
+                self.world.sleep_until(not_before).await;
+                continue;
+            }
+            // What is left when the crawl is told to end waits for the next one.
+            let is_hungry = self.is_hungry();
+            let job = if self.draining.get() {
+                None
+            } else {
+                self.frontier.borrow_mut().sieve_mut().next_job(now, is_hungry)
+            };
+            match job {
+                Some(job) => self.start_job(job),
+                None => {
+                    let due = self.frontier.borrow().sieve().merge_at().filter(|at| *at > now);
+                    let poked = self.sieving.wake.wait();
+                    match due {
+                        Some(due) => _ = race(poked, self.world.sleep_until(due)).await,
+                        None => poked.await,
+                    }
+                }
+            }
+        }
+    }
+
+    /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
+    pub(super) async fn end_sieving(&self) {
+        self.sieving.is_awaited.set(true);
+        self.sieving.wake.poke();
+        while self.sieving.active_count.get() > 0 {
+            self.sieving.ended.wait().await;
+        }
+    }
+
+    /// The scheduler has done what it could for now.
+    pub(super) fn prod_sieve(&self) {
+        let is_awaited = self.sieving.is_stalled.get() || self.is_hungry();
+        self.sieving.is_awaited.set(is_awaited);
+        self.sieving.wake.poke();
+    }
+
+    /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
+    pub(super) fn is_sieve_backed_up(&self) -> bool {
+        let is_backed_up = self.frontier.borrow().sieve().is_backed_up();
+        if is_backed_up && !self.sieving.is_stalled.get() {
+            self.metrics.borrow_mut().add(Count::SieveStalls, 1);
+        }
+        self.sieving.is_stalled.set(is_backed_up);
+        is_backed_up
+    }
+
+    pub(super) fn sieve_gauges(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Gauges {
+        let figures = frontier.sieve().figures();
+        let seen = frontier.sieve().seen_figures(self.world.now());
+        Gauges {
+            seen_urls: figures.url_count as u64,
+            seen_filter_bits: figures.bloom_bit_count as u64,
+            seen_runs: seen.run_count as u64,
+            seen_filter_right: figures.bloom_no_count,
+            seen_filter_wrong: figures.bloom_wrong_count,
+            seen_deferred: frontier.sieve().deferred_count() as u64,
+            seen_lag_ms: u64::try_from(seen.lag.as_millis()).unwrap_or(u64::MAX),
+            ..Gauges::default()
+        }
+    }
+
+    /// Nothing is under way and no host is ready: a merge could bring work, and disturbs nobody.
+    fn is_hungry(&self) -> bool {
+        self.active_count.get() == 0
+            && self.granted.borrow().is_empty()
+            && self.frontier.borrow().ready_count() == 0
+    }
+
+    fn start_job(self: &Rc<Self>, job: Job<W::File>) {
+        let shard = self.clone();
+        let sieving = &self.sieving;
+        sieving.active_count.set(sieving.active_count.get() + 1);
+        self.world.spawn(async move {
+            let sieving = &shard.sieving;
+            let finished = job.run(&shard.world, &sieving.directory, &sieving.is_awaited).await;
+            shard.finish_job(finished).await;
+            sieving.active_count.set(sieving.active_count.get() - 1);
+            sieving.wake.poke();
+            sieving.ended.poke();
+            shard.wake.poke();
+        });
+    }
+
+    async fn finish_job(&self, finished: Finished<<W as Disk>::File>) {
+        let ended = self.count_job(finished);
+        match ended {
+            Ok(()) => self.take_settled().await,
+            Err(SeenError::Damaged { name, what }) => {
+                self.sieving.is_broken.set(true);
+                self.store_failed(StoreError::Damaged { name, what });
+            }
+            Err(error @ SeenError::Disk { .. }) => {
+                tracing::warn!("URL seen: {error}; free the disk, the crawl waits and tries again");
+                self.metrics.borrow_mut().add(Count::SieveFailures, 1);
+                let pause = Duration::from_millis(limits::SEEN_RETRY_MS);
+                self.sieving.not_before.set(self.world.now() + pause);
+            }
+        }
+    }
+
+    fn count_job(&self, finished: Finished<<W as Disk>::File>) -> Result<(), SeenError> {
+        let mut frontier = self.frontier.borrow_mut();
+        let now = self.world.now();
+        let sieve = frontier.sieve_mut();
+        let before = sieve.seen_figures(now);
+        let ended = sieve.finish(finished);
+        // No checkpoint names a run yet.
+        let superseded = sieve.superseded().to_vec();
+        sieve.retire(&superseded);
+        let after = sieve.seen_figures(now);
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::SieveMerges, after.merge_count - before.merge_count);
+        metrics.add(Count::SieveBytes, after.job_bytes - before.job_bytes);
+        ended
+    }
+
+    /// Queues what a merge proved new, a step at a time.
+    async fn take_settled(&self) {
+        loop {
+            let judged = self.frontier.borrow_mut().sieve_mut().judge(limits::SEEN_STEP_COUNT);
+            self.metrics.borrow_mut().add(Count::UrlsKnown, judged.known_count as u64);
+            while let Some(offered) = self.settle_next() {
+                self.offered(offered);
+            }
+            if !judged.is_more {
+                return;
+            }
+            self.world.yield_now().await;
+        }
+    }
+
+    fn settle_next(&self) -> Option<Offered> {
+        self.frontier.borrow_mut().settle_next(self.world.now())
+    }
+}

@@ -1,0 +1,201 @@
+//! Sitemaps on their way: from a robots.txt to the list, from the list to the frontier.
+//!
+//! A sitemap is asked for like a page, through the frontier of the shard that owns its host:
+//! robots, politeness and URL-seen apply, so an index that lists itself finds itself known. What it
+//! lists is routed as links of depth one. Bounds: entries per file ([`crate::sitemap`]), indexes
+//! above a file by its depth, sitemaps and URLs per host by the [`Ledger`].
+
+use super::{Notice, Shard};
+use crate::flow::{Candidate, Class, Mail, Trail, Via};
+use crate::frontier::Queued;
+use crate::io::{Outbox, World};
+use crate::limits::{
+    SITEMAP_HOST_DOCUMENT_COUNT_MAX, SITEMAP_HOST_URL_COUNT_MAX, SITEMAP_INDEX_DEPTH_MAX,
+};
+use crate::metrics::Count;
+use crate::parse::Listed;
+use crate::resolve::RobotsState;
+use crate::sitemap::Scope;
+use crate::url::{HostKey, Url};
+use hashbrown::HashMap;
+
+/// Addresses routed before other tasks have their turn: about a large page's links.
+const ROUTED_AT_ONCE: usize = 500;
+
+/// What the sitemaps of each host have been allowed so far. Only hosts that served one are in it.
+#[derive(Default)]
+pub(super) struct Ledger {
+    hosts: HashMap<HostKey, Taken>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Taken {
+    document_count: u32,
+    url_count: u32,
+}
+
+impl Ledger {
+    /// Books one more address that a sitemap of `host` lists; false if that is one too many.
+    fn book(&mut self, host: HostKey, is_document: bool) -> bool {
+        let taken = self.hosts.entry(host).or_default();
+        let (count, max) = if is_document {
+            (&mut taken.document_count, SITEMAP_HOST_DOCUMENT_COUNT_MAX)
+        } else {
+            (&mut taken.url_count, SITEMAP_HOST_URL_COUNT_MAX)
+        };
+        let has_room = *count < max;
+        *count += u32::from(has_room);
+        has_room
+    }
+}
+
+/// What became of one listed address.
+enum Fate {
+    Routed,
+    /// No URL, or not the sitemap's to list.
+    Refused,
+    /// Outside what `stay` or the depth limit allows.
+    Outside,
+    OverCap,
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Routes the sitemaps that the robots.txt of `page`'s origin names. Known ones go no further
+    /// than URL-seen, so a robots.txt that is read again a day later brings none twice.
+    pub(super) fn route_sitemaps(&self, page: &Url) {
+        if !self.plan.settings.sitemaps {
+            return;
+        }
+        let state = self.robots.borrow().state(page.origin(), self.world.now());
+        let RobotsState::Ready(rules) = state else { return };
+        for address in rules.sitemaps() {
+            let fate = match page.join(address) {
+                Err(_) => Fate::Refused,
+                Ok(url) if !self.is_home(&url) => Fate::Outside,
+                Ok(url) => self.route_sitemap(url, 0, page.host_key()),
+            };
+            self.count_fates([fate]);
+        }
+    }
+
+    /// Whether what `queued` leads to was named as a sitemap. Also where a link had brought its URL
+    /// before the robots.txt was read: URL-seen keeps a second visit from being made.
+    pub(super) fn is_sitemap(&self, queued: &Queued) -> bool {
+        let url = &queued.url;
+        queued.via == Via::Sitemap
+            || match self.robots.borrow().state(url.origin(), self.world.now()) {
+                RobotsState::Ready(rules) if self.plan.settings.sitemaps => {
+                    rules.sitemaps().any(|address| address == url.as_str())
+                }
+                _ => false,
+            }
+    }
+
+    /// Routes what the sitemap `queued` listed; `None` if it was no sitemap.
+    pub(super) async fn take_listed(&self, queued: &Queued, listed: Option<&Listed>) {
+        let Some(listed) = listed else {
+            return self.metrics.borrow_mut().add(Count::SitemapsRefused, 1);
+        };
+        {
+            let summary = listed.summary;
+            let mut metrics = self.metrics.borrow_mut();
+            metrics.add(Count::Sitemaps, 1);
+            let over_count = u64::from(summary.over_count) + u64::from(listed.unkept_count);
+            let refused_count = u64::from(summary.refused_count);
+            metrics.add(Count::SitemapUrls, over_count + refused_count);
+            metrics.add(Count::SitemapUrlsOverCap, over_count);
+            metrics.add(Count::SitemapUrlsRefused, refused_count);
+        }
+        let named_by = queued.trail.first().filter(|_| queued.via == Via::Sitemap);
+        let submitter = named_by.map_or(queued.url.host_key(), |key| HostKey(*key));
+        let scope = Scope::new(&queued.url, submitter);
+        let mut locs = listed.locs();
+        loop {
+            let batch = locs.by_ref().take(ROUTED_AT_ONCE);
+            let count =
+                self.count_fates(batch.map(|loc| self.route_listed(queued, listed, scope, loc)));
+            if count < ROUTED_AT_ONCE {
+                return;
+            }
+            self.world.yield_now().await;
+        }
+    }
+
+    fn route_listed(&self, queued: &Queued, listed: &Listed, scope: Scope<'_>, loc: &str) -> Fate {
+        let Ok(url) = queued.url.join(loc) else { return Fate::Refused };
+        if !scope.allows(&url) {
+            return Fate::Refused;
+        }
+        if !self.is_home(&url) {
+            return Fate::Outside;
+        }
+        let is_index = listed.is_index();
+        if is_index && queued.depth >= SITEMAP_INDEX_DEPTH_MAX {
+            return Fate::OverCap;
+        }
+        if !self.sitemaps.borrow_mut().book(queued.url.host_key(), is_index) {
+            return Fate::OverCap;
+        }
+        if is_index {
+            return self.route_sitemap(url, queued.depth + 1, scope.submitter());
+        }
+        if self.plan.settings.depth_max == 0 {
+            return Fate::Outside;
+        }
+        // Low: a link is somebody's word that a page is worth a visit, a list is not. Pages that
+        // links lead to come first, and a full frontier gives up listed ones first; each class has
+        // its turns, so none waits for ever.
+        let url = self.normaliser.normalise(url);
+        let (class, via, trail) = (Class::Low, Via::Link, Trail::default());
+        self.route(Candidate { url, depth: 1, class, via, trail });
+        Fate::Routed
+    }
+
+    /// `depth`: indexes above it.
+    fn route_sitemap(&self, url: Url, depth: u16, submitter: HostKey) -> Fate {
+        let url = self.normaliser.normalise(url);
+        let (class, via, trail) = (Class::Normal, Via::Sitemap, Trail::from([submitter.0]));
+        self.route(Candidate { url, depth, class, via, trail });
+        Fate::Routed
+    }
+
+    /// Counts what became of addresses; says how many there were.
+    fn count_fates(&self, fates: impl IntoIterator<Item = Fate>) -> usize {
+        let (mut count, mut refused, mut outside, mut over) = (0, 0, 0, 0);
+        for fate in fates {
+            count += 1;
+            match fate {
+                Fate::Routed => {}
+                Fate::Refused => refused += 1,
+                Fate::Outside => outside += 1,
+                Fate::OverCap => over += 1,
+            }
+        }
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::SitemapUrls, count as u64);
+        metrics.add(Count::SitemapUrlsRefused, refused);
+        metrics.add(Count::LinksOutside, outside);
+        metrics.add(Count::SitemapUrlsOverCap, over);
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_so_many_sitemaps_and_listed_urls_and_no_more() {
+        let mut ledger = Ledger::default();
+        let (one, two) = (HostKey(1), HostKey(2));
+        for _ in 0..SITEMAP_HOST_DOCUMENT_COUNT_MAX {
+            assert!(ledger.book(one, true));
+        }
+        assert!(!ledger.book(one, true));
+        assert!(ledger.book(one, false) && ledger.book(two, true));
+        for _ in 1..SITEMAP_HOST_URL_COUNT_MAX {
+            assert!(ledger.book(one, false));
+        }
+        assert!(!ledger.book(one, false));
+    }
+}
