@@ -1,12 +1,15 @@
 //! The brain: which answer belongs to which request. A reply is a plan, a few words long; its bytes
 //! are written when the plan's delay is over ([`Web::write_response`]).
 
-use crate::base::Time;
+use crate::base::{Time, WallTime};
 use crate::limits::WEB_LATENCY_MS_MAX;
 use crate::web::chance::{chance, mix, normal, scale};
 use crate::web::graph::{Graph, Kind, Place, Rules};
+use crate::web::hostile::{Hostile, Site};
+use crate::web::sitemap::SitemapPart;
 use crate::web::spec::{SpecError, WebSpec};
 use crate::web::text::Text;
+use crate::web::weather::{Edition, RobotsSpell, Service};
 use std::net::IpAddr;
 
 /// A synthetic web. About 2 MB of paragraphs and 4 bytes a host, whatever the page count.
@@ -14,6 +17,7 @@ pub struct Web {
     graph: Graph,
     text: Text,
     page_bytes_median: f64,
+    hostile: Option<Hostile>,
 }
 
 /// What the brain reads of a request.
@@ -28,6 +32,10 @@ pub struct Request<'a> {
     pub etag: Option<u64>,
     /// The client asked for the connection to be closed, or cannot keep it.
     pub close: bool,
+    /// When it came, by the server's wall clock: for answers that name a date.
+    pub wall: WallTime,
+    /// An Authorization or Cookie field came with it: no crawler of ours has one to send.
+    pub has_credential: bool,
 }
 
 /// The plan of a response.
@@ -51,15 +59,37 @@ pub enum Answer {
     },
     Robots {
         host: u32,
+        edition: Edition,
+    },
+    /// A redirect on the way to a robots.txt.
+    RobotsElsewhere {
+        hop: RobotsHop,
     },
     Sitemap {
         host: u32,
+        part: SitemapPart,
     },
     /// A short error page without links; with a Retry-After if it is not zero.
     Note {
         retry_after_seconds: u32,
     },
+    /// The same, with a date for a Retry-After.
+    Pause {
+        until: WallTime,
+    },
 }
+
+/// A stop on the way to the robots.txt of `of`, served by `at`: `/robots-of/OF/LEFT`, or
+/// `/robots-of/OF/loop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RobotsHop {
+    pub at: u32,
+    pub of: u32,
+    /// Redirects that follow; `None` if there is no end of them.
+    pub left: Option<u32>,
+}
+
+pub(super) const ROBOTS_HOP_PATH: &str = "/robots-of/";
 
 /// A busy URL is busy for the first quarter of every period.
 const BUSY_PERIOD_SECONDS: u64 = 8;
@@ -69,7 +99,19 @@ impl Web {
     pub fn new(spec: WebSpec) -> Result<Web, SpecError> {
         spec.check()?;
         let text = Text::new(spec.seed);
-        Ok(Web { page_bytes_median: spec.page_bytes_median(), graph: Graph::new(spec), text })
+        let page_bytes_median = spec.page_bytes_median();
+        let mut web = Web { page_bytes_median, graph: Graph::new(spec), text, hostile: None };
+        if web.spec().hostile {
+            let WebSpec { port, tls_port, network: [net, _], .. } = *web.spec();
+            let neighbour = web.seed_url();
+            web.hostile = Some(Hostile::new(Site { port, tls_port, net, neighbour }));
+        }
+        Ok(web)
+    }
+
+    /// The hostile hosts, where the spec asks for them.
+    pub fn hostile(&self) -> Option<&Hostile> {
+        self.hostile.as_ref()
     }
 
     pub fn spec(&self) -> &WebSpec {
@@ -88,10 +130,10 @@ impl Web {
         self.page_bytes_median
     }
 
-    /// The answer to a request that arrived at address `local` at `now`. Only busy URLs look at the
-    /// time; everything else depends on the request alone.
+    /// The answer to a request that arrived at address `local` at `now`. Only busy URLs and hosts
+    /// with weather look at the time; everything else depends on the request alone.
     pub fn respond(&self, request: &Request<'_>, local: IpAddr, now: Time) -> Reply {
-        let host = match self.asked_host(request.host, local) {
+        let host = match self.asked_host(request.host, local, now) {
             Ok(host) => host,
             Err(status) => return Reply::note(status, 0),
         };
@@ -99,18 +141,28 @@ impl Web {
             // Closed: the client of a HEAD would take our body for the next response.
             return Reply::note(405, 0);
         }
+        let service = self.service(host, now);
+        if let Some(refusal) = refusal(service, request.wall) {
+            return refusal;
+        }
         let place = self.locate(host, request.target);
         let subject = place.map_or(u64::MAX, |place| u64::from(place.page));
         let draw = mix(mix(mix(self.spec().seed, 20), u64::from(host)), subject);
         let mut reply = match (request.target, place) {
-            ("/robots.txt", _) => self.robots_reply(host),
-            ("/sitemap.xml", _) if self.graph.has_sitemap(host) => {
-                Reply::new(200, Answer::Sitemap { host })
+            ("/robots.txt", _) => self.robots_reply(host, now),
+            (target, None) if target.starts_with(ROBOTS_HOP_PATH) => {
+                match self.robots_hop_at(host, target) {
+                    Some(hop) => self.robots_hop_reply(hop),
+                    None => Reply::note(404, 0),
+                }
             }
             (_, Some(place)) => self.place_reply(place, request, draw, now),
-            (_, None) => Reply::note(404, 0),
+            (target, None) => self.sitemap_reply(host, target),
         };
-        reply.delay_ms = self.delay_ms(host, draw);
+        reply.delay_ms = match service {
+            Service::Slow { delay_ms } => delay_ms,
+            _ => self.delay_ms(host, draw),
+        };
         reply.close = request.close || chance(mix(draw, 1), self.spec().close_fraction);
         reply.chunked = reply.status == 200 && chance(mix(draw, 2), self.spec().chunked_fraction);
         reply
@@ -130,7 +182,7 @@ impl Web {
     /// A name must arrive at its own address (421 otherwise: someone resolved it wrongly), unless
     /// the address is none of ours: a listener on 127.0.0.1 serves all names. A Host that is an
     /// address means the first host there, or host 0: tools without our DNS see one site.
-    fn asked_host(&self, asked: &str, local: IpAddr) -> Result<u32, u16> {
+    fn asked_host(&self, asked: &str, local: IpAddr, now: Time) -> Result<u32, u16> {
         let name = match asked.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
             _ => asked,
@@ -139,19 +191,66 @@ impl Web {
             return Ok(self.host_at(address).unwrap_or(0));
         }
         let host = self.host_index(name).ok_or(404u16)?;
-        match self.host_at(local) {
-            Some(_) if local != IpAddr::V4(self.address(host)) => Err(421),
+        match self.host_of_address(local) {
+            Some(_) if !self.serves(host, local, now) => Err(421),
             _ => Ok(host),
         }
     }
 
-    fn robots_reply(&self, host: u32) -> Reply {
+    fn robots_reply(&self, host: u32, now: Time) -> Reply {
+        let moved = |left: Option<u32>| {
+            let at = self.robots_hop(host, left.unwrap_or(0));
+            Reply::new(302, Answer::RobotsElsewhere { hop: RobotsHop { at, of: host, left } })
+        };
+        match self.robots_spell(host, now) {
+            RobotsSpell::Fair => self.usual_robots(host),
+            RobotsSpell::Failing { status } => Reply::note(status, 0),
+            RobotsSpell::Changed(edition) => Reply::new(200, Answer::Robots { host, edition }),
+            RobotsSpell::Moved { hop_count } => moved(Some(hop_count - 1)),
+            RobotsSpell::Looping => moved(None),
+        }
+    }
+
+    fn usual_robots(&self, host: u32) -> Reply {
         match self.graph.rules(host) {
             Rules::Absent => Reply::note(404, 0),
             Rules::Failing => Reply::note(500, 0),
             Rules::Open | Rules::Private | Rules::Closed => {
-                Reply::new(200, Answer::Robots { host })
+                Reply::new(200, Answer::Robots { host, edition: Edition::Usual })
             }
+        }
+    }
+
+    fn robots_hop_at(&self, at: u32, target: &str) -> Option<RobotsHop> {
+        let (of, left) = target.strip_prefix(ROBOTS_HOP_PATH)?.split_once('/')?;
+        let of = of.parse().ok().filter(|of| *of < self.spec().host_count)?;
+        let left = if left == "loop" { None } else { Some(left.parse().ok()?) };
+        Some(RobotsHop { at, of, left })
+    }
+
+    /// What a stop on the way answers: the file, or where to go on.
+    pub(super) fn robots_hop_reply(&self, hop: RobotsHop) -> Reply {
+        let next = match hop.left {
+            Some(0) => return self.usual_robots(hop.of),
+            Some(left) => {
+                let at = self.robots_hop(hop.of, left - 1);
+                RobotsHop { at, left: Some(left - 1), ..hop }
+            }
+            None => {
+                // Two hosts, for ever.
+                let pair = [self.robots_hop(hop.of, 0), self.robots_hop(hop.of, 1)];
+                RobotsHop { at: if hop.at == pair[0] { pair[1] } else { pair[0] }, ..hop }
+            }
+        };
+        Reply::new(302, Answer::RobotsElsewhere { hop: next })
+    }
+
+    fn sitemap_reply(&self, host: u32, target: &str) -> Reply {
+        match SitemapPart::of(target, self.spec().hostile_sitemaps) {
+            Some(part) if self.graph.has_sitemap(host) || part.is_lent() => {
+                Reply::new(200, Answer::Sitemap { host, part })
+            }
+            _ => Reply::note(404, 0),
         }
     }
 
@@ -198,6 +297,23 @@ impl Reply {
     /// An error page; the connection is closed unless the caller says otherwise.
     pub(super) fn note(status: u16, retry_after_seconds: u32) -> Reply {
         Reply { close: true, ..Reply::new(status, Answer::Note { retry_after_seconds }) }
+    }
+}
+
+/// What a host in bad weather answers to everything.
+fn refusal(service: Service, wall: WallTime) -> Option<Reply> {
+    match service {
+        Service::Fair | Service::Slow { .. } => None,
+        Service::Failing { status } => Some(Reply::note(status, 0)),
+        Service::Throttled { status, retry_after_seconds, dated: false } => {
+            Some(Reply::note(status, retry_after_seconds))
+        }
+        Service::Throttled { status, retry_after_seconds, dated: true } => {
+            // A date has no fraction of a second: rounded up, so that it is not too early.
+            let span_ns = u64::from(retry_after_seconds) * 1_000_000_000 + 999_999_999;
+            let until = WallTime(wall.0.saturating_add(span_ns));
+            Some(Reply { close: true, ..Reply::new(status, Answer::Pause { until }) })
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! A host's URLs are numbered from 0 (its root) and fall into ranges, one for each [`Kind`]. The
 //! content pages form a tree of eight children a page; every other attached URL (a leaf) hangs on
-//! one content page; hosts form a tree as well, root to root. So every URL but two kinds is
-//! reachable from host 0's root by construction: `Moved` pages only through a redirect, `Behind`
-//! pages only through pages that robots.txt denies. Random links come on top and only repeat.
+//! one content page; hosts form a tree as well, root to root. So every URL but three kinds is
+//! reachable from host 0's root by construction: `Moved` pages only through a redirect, `Orphan`
+//! pages only through a sitemap, `Behind` pages only through pages that robots.txt denies. Random
+//! links come on top and only repeat.
 //!
 //! Only the hosts' URL counts are kept in memory (4 bytes a host). Owned by one core.
 
@@ -43,6 +44,8 @@ pub enum Kind {
     Moved,
     /// A page that only denied pages lead to: no polite crawler knows it.
     Behind,
+    /// A page that only its host's sitemap lists.
+    Orphan,
 }
 
 /// One URL: made by [`Graph::place`], so that the kind belongs to the numbers.
@@ -79,7 +82,7 @@ struct Layout {
 }
 
 /// Errors share a range; `Missing` stands for all of them.
-const RANGES: [Kind; 9] = [
+const RANGES: [Kind; 10] = [
     Kind::Content,
     Kind::Print,
     Kind::Press,
@@ -89,6 +92,7 @@ const RANGES: [Kind; 9] = [
     Kind::Missing,
     Kind::Moved,
     Kind::Behind,
+    Kind::Orphan,
 ];
 
 /// Salts: one for each thing that is drawn.
@@ -159,6 +163,13 @@ impl Graph {
     pub fn has_sitemap(&self, host: u32) -> bool {
         matches!(self.rules(host), Rules::Open | Rules::Private)
             && chance(self.draw(RULES, host, 2), self.spec.sitemap_fraction)
+    }
+
+    /// The pages that only the host's sitemap lists.
+    pub fn orphans(&self, host: u32) -> impl Iterator<Item = Place> {
+        let layout = self.layout(host);
+        let pages = layout.start(Kind::Orphan)..layout.end(Kind::Orphan);
+        pages.map(move |page| Place { host, page, kind: Kind::Orphan })
     }
 
     /// Where a redirect points: a page that nothing else points at, another redirect (a chain of
@@ -324,6 +335,11 @@ impl Graph {
             counts[to] = count.div_ceil(2).min(room);
             room -= counts[to];
         }
+        if spec.orphan_fraction > 0.0 && self.has_sitemap(host) {
+            let draw = unit(self.draw(LAYOUT, host, 9));
+            counts[9] = ((f64::from(total) * spec.orphan_fraction + draw) as u32).min(room);
+            room -= counts[9];
+        }
         counts[0] = room + 1;
         let mut end = 0;
         Layout {
@@ -366,6 +382,7 @@ impl Layout {
             Kind::Missing | Kind::Gone | Kind::Broken | Kind::Busy => 6,
             Kind::Moved => 7,
             Kind::Behind => 8,
+            Kind::Orphan => 9,
         }
     }
 }

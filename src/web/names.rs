@@ -135,6 +135,7 @@ impl Web {
             Kind::Busy => b"/busy/",
             Kind::Moved => b"/moved/",
             Kind::Behind => b"/behind/",
+            Kind::Orphan => b"/orphan/",
         };
         out.extend_from_slice(section);
         push_number(place.page, out);

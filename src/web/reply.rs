@@ -3,10 +3,11 @@
 //! A plain body is written straight behind its head: the space for Content-Length is left blank and
 //! filled in after. gzip bodies are pasted from paragraphs that were deflated once.
 
+use crate::base::WallTime;
 use crate::web::Web;
-use crate::web::brain::{Answer, Reply};
+use crate::web::brain::{Answer, ROBOTS_HOP_PATH, Reply};
 use crate::web::chance::{Dice, mix};
-use crate::web::names::push_number;
+use crate::web::names::{push_number, push_padded};
 use crate::web::page::Pasted;
 
 const LENGTH_WIDTH: usize = 10;
@@ -74,7 +75,28 @@ impl Web {
                 out.extend_from_slice(b"\r\n");
             }
             Answer::Robots { .. } => out.extend_from_slice(b"Content-Type: text/plain\r\n"),
-            Answer::Sitemap { .. } => out.extend_from_slice(b"Content-Type: application/xml\r\n"),
+            Answer::Sitemap { part, .. } => {
+                out.extend_from_slice(b"Content-Type: ");
+                out.extend_from_slice(part.content_type());
+                out.extend_from_slice(b"\r\n");
+            }
+            Answer::RobotsElsewhere { hop } => {
+                out.extend_from_slice(b"Content-Type: text/html\r\nLocation: ");
+                self.push_origin(hop.at, out);
+                out.extend_from_slice(ROBOTS_HOP_PATH.as_bytes());
+                push_number(hop.of, out);
+                out.push(b'/');
+                match hop.left {
+                    Some(left) => push_number(left, out),
+                    None => out.extend_from_slice(b"loop"),
+                }
+                out.extend_from_slice(b"\r\n");
+            }
+            Answer::Pause { until } => {
+                out.extend_from_slice(b"Content-Type: text/html\r\nRetry-After: ");
+                push_date(until, out);
+                out.extend_from_slice(b"\r\n");
+            }
             Answer::Note { retry_after_seconds } => {
                 out.extend_from_slice(b"Content-Type: text/html\r\n");
                 if retry_after_seconds > 0 {
@@ -92,10 +114,13 @@ impl Web {
     fn push_body(&self, reply: &Reply, out: &mut Vec<u8>, pasted: &mut Vec<Pasted>) {
         match reply.answer {
             Answer::Page(place) => self.push_page(place, out, pasted),
-            Answer::Robots { host } => self.push_robots(host, out),
-            Answer::Sitemap { host } => self.push_sitemap(host, out),
+            Answer::Robots { host, edition } => self.push_robots(host, edition, out),
+            Answer::Sitemap { host, part } => self.push_sitemap(host, part, out),
             Answer::Unchanged(_) => {}
-            Answer::Redirect { .. } | Answer::Note { .. } => {
+            Answer::Redirect { .. }
+            | Answer::RobotsElsewhere { .. }
+            | Answer::Note { .. }
+            | Answer::Pause { .. } => {
                 let reason = reason(reply.status).as_bytes();
                 out.extend_from_slice(b"<!doctype html>\n<title>");
                 out.extend_from_slice(reason);
@@ -150,6 +175,29 @@ fn push_chunks(body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n\r\n");
 }
 
+/// An IMF-fixdate (RFC 9110 5.6.7).
+fn push_date(at: WallTime, out: &mut Vec<u8>) {
+    const DAYS: [&[u8]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
+    const MONTHS: [&[u8]; 12] = [
+        b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov",
+        b"Dec",
+    ];
+    let (year, month, day, hour, minute, second) = at.civil();
+    // The epoch was a Thursday.
+    out.extend_from_slice(DAYS[(at.unix_seconds() / 86_400 % 7) as usize]);
+    out.extend_from_slice(b", ");
+    push_padded(day as u32, 2, out);
+    out.push(b' ');
+    out.extend_from_slice(MONTHS[month as usize - 1]);
+    out.push(b' ');
+    push_padded(year as u32, 4, out);
+    for (before, number) in [(b' ', hour), (b':', minute), (b':', second)] {
+        out.push(before);
+        push_padded(number as u32, 2, out);
+    }
+    out.extend_from_slice(b" GMT");
+}
+
 fn push_tag(tag: u64, out: &mut Vec<u8>) {
     out.push(b'"');
     push_hex(tag, 16, out);
@@ -187,7 +235,10 @@ fn reason(status: u16) -> &'static str {
         410 => "Gone",
         421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
+        429 => "Too Many Requests",
         500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        504 => "Gateway Timeout",
         _ => "Service Unavailable",
     }
 }
@@ -248,6 +299,18 @@ mod tests {
                     body = unpacked;
                 }
                 assert!(body == plain, "page {page} gzip {gzip} chunked {chunked}");
+            }
+        }
+    }
+
+    #[test]
+    fn rfc_a_pause_names_its_date_as_clients_read_it() {
+        for seconds in [0, 784_111_777, 1_767_225_600, 1_709_164_799, 4_102_444_800] {
+            let mut out = Vec::new();
+            push_date(WallTime(seconds * 1_000_000_000), &mut out);
+            assert_eq!(crate::http::parse_date(&out), Some(seconds));
+            if seconds == 784_111_777 {
+                assert_eq!(out, b"Sun, 06 Nov 1994 08:49:37 GMT", "the RFC's own example");
             }
         }
     }

@@ -1,30 +1,34 @@
-//! robots.txt and sitemap.xml of the synthetic hosts.
-//!
-//! A sitemap lists only pages that links reach as well, so what a crawl should fetch does not
-//! depend on whether it reads sitemaps.
+//! robots.txt of the synthetic hosts.
 
 use crate::web::Web;
 use crate::web::chance::mix;
-use crate::web::graph::{Kind, Rules};
+use crate::web::graph::Rules;
 use crate::web::names::push_number;
-
-const SITEMAP_PAGE_COUNT_MAX: u32 = 1_000;
+use crate::web::weather::Edition;
 
 impl Web {
     /// The rules in one of the ways that people write them.
-    pub(super) fn push_robots(&self, host: u32, out: &mut Vec<u8>) {
+    pub(super) fn push_robots(&self, host: u32, edition: Edition, out: &mut Vec<u8>) {
         let style = mix(mix(self.spec().seed, 40), u64::from(host)) % 3;
         out.extend_from_slice(match style {
             0 => b"User-agent: *\n" as &[u8],
             1 => b"# robots of a synthetic host\r\n\r\nuser-agent : *\r\n",
             _ => b"User-agent: some-other-bot\nDisallow: /\n\nUser-Agent: * # the rest\n",
         });
-        out.extend_from_slice(match self.graph().rules(host) {
-            Rules::Private => b"Disallow: /private/\nDisallow: /trap/\n" as &[u8],
-            Rules::Closed => b"Disallow: /\n",
-            Rules::Open | Rules::Absent | Rules::Failing => b"Disallow:\n",
+        out.extend_from_slice(match (edition, self.graph().rules(host)) {
+            (Edition::Relaxed, _) => b"Disallow:\n" as &[u8],
+            (Edition::Closed, _) | (_, Rules::Closed) => b"Disallow: /\n",
+            (_, Rules::Private) => b"Disallow: /private/\nDisallow: /trap/\n",
+            (_, Rules::Open | Rules::Absent | Rules::Failing) => b"Disallow:\n",
         });
-        if let Some(seconds) = self.graph().crawl_delay_seconds(host) {
+        if edition == Edition::Tightened {
+            out.extend_from_slice(b"Disallow: /p/\nDisallow: /*/item-\nAllow: /p/1\n");
+        }
+        let crawl_delay_seconds = match edition {
+            Edition::CrawlDelay { seconds } => Some(seconds),
+            _ => self.graph().crawl_delay_seconds(host),
+        };
+        if let Some(seconds) = crawl_delay_seconds {
             out.extend_from_slice(b"Crawl-delay: ");
             push_number(seconds, out);
             out.push(b'\n');
@@ -33,29 +37,14 @@ impl Web {
             out.extend_from_slice(b"\nSitemap: ");
             self.push_origin(host, out);
             out.extend_from_slice(b"/sitemap.xml\n");
-        }
-    }
-
-    pub(super) fn push_sitemap(&self, host: u32, out: &mut Vec<u8>) {
-        out.extend_from_slice(
-            b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
-              <urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n",
-        );
-        let mut path = Vec::new();
-        for page in 0..self.graph().page_count(host).min(SITEMAP_PAGE_COUNT_MAX) {
-            // Content pages come first.
-            let Some(place) = self.graph().place(host, page) else { break };
-            if place.kind != Kind::Content {
-                break;
+            if self.spec().hostile_sitemaps {
+                out.extend_from_slice(b"Sitemap: ");
+                self.push_origin(self.sitemap_lender(host), out);
+                out.extend_from_slice(b"/sitemap-lent-");
+                push_number(host, out);
+                out.extend_from_slice(b".xml\n");
             }
-            out.extend_from_slice(b"<url><loc>");
-            self.push_origin(host, out);
-            path.clear();
-            self.push_path(place, &mut path);
-            super::page::push_escaped(&path, out);
-            out.extend_from_slice(b"</loc></url>\n");
         }
-        out.extend_from_slice(b"</urlset>\n");
     }
 }
 
@@ -72,7 +61,7 @@ mod tests {
         let mut seen = [0; 3];
         for host in 0..400 {
             let mut out = Vec::new();
-            web.push_robots(host, &mut out);
+            web.push_robots(host, Edition::Usual, &mut out);
             let body = String::from_utf8(out).unwrap();
             let allowed = |path: &str| {
                 let url = format!("http://{}{path}", web.host_name(host));
@@ -89,5 +78,27 @@ mod tests {
             assert_eq!(delay.is_some(), body.contains("Crawl-delay: "));
         }
         assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
+    }
+
+    #[test]
+    fn editions_deny_more_or_less_or_ask_for_another_delay() {
+        let web = Web::new(WebSpec::profile("rough").unwrap()).unwrap();
+        let private = |host: &u32| web.graph().rules(*host) == Rules::Private;
+        let host = (0..100).find(private).unwrap();
+        let allowed = |edition, path: &str| {
+            let mut out = Vec::new();
+            web.push_robots(host, edition, &mut out);
+            let body = String::from_utf8(out).unwrap();
+            let url = format!("http://{}{path}", web.host_name(host));
+            DefaultMatcher::default().one_agent_allowed_by_robots(&body, "nephila", &url)
+        };
+        let of = |edition| ["/private/7", "/p/7", "/p/17", "/news/7"].map(|p| allowed(edition, p));
+        assert_eq!(of(Edition::Usual), [false, true, true, true]);
+        assert_eq!(of(Edition::Tightened), [false, false, true, true]);
+        assert_eq!(of(Edition::Closed), [false; 4]);
+        assert_eq!(of(Edition::Relaxed), [true; 4]);
+        let mut out = Vec::new();
+        web.push_robots(host, Edition::CrawlDelay { seconds: 47 }, &mut out);
+        assert!(String::from_utf8(out).unwrap().contains("Crawl-delay: 47\n"));
     }
 }

@@ -15,6 +15,7 @@ use crate::web::log::RequestLog;
 use crate::web::tls::{Encrypted, Tls};
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// After a refusal for want of descriptors: long enough for a connection to end.
@@ -33,7 +34,8 @@ impl<W: Clone> Clone for Server<W> {
 }
 
 impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
-    pub fn new(world: W, web: Rc<Web>, log: RequestLog) -> Server<W> {
+    pub fn new(world: W, web: Rc<Web>, mut log: RequestLog) -> Server<W> {
+        log.remark_clock(&world);
         Server { world, desk: Rc::new(Desk::new(web, log)) }
     }
 
@@ -55,7 +57,8 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
         self.accept(listener, move |server, stream| {
             let session = tls.session();
             async move {
-                if let Ok(session) = session {
+                let stream = server.desk.stall(stream, &server.world).await;
+                if let (Some(stream), Ok(session)) = (stream, session) {
                     let transport = Encrypted::new(stream, session);
                     let _ = server.desk.converse(transport, &server.world).await;
                 }
@@ -69,9 +72,16 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
         loop {
             match socket.receive(Time::NEVER).await {
                 Ok((message, from)) => {
-                    if let Some(answer) = self.desk.web.answer_dns(&message, Carrier::Udp) {
-                        // A lost answer is the network's right; the client asks again.
-                        let _ = socket.send(&answer, from);
+                    let reply = self.desk.web.reply_dns(&message, Carrier::Udp, self.world.now());
+                    // A lost answer is the network's right; the client asks again.
+                    if let Some((answer, from_elsewhere)) = reply {
+                        let _ = if from_elsewhere {
+                            let other_port = SocketAddr::new(socket.local().ip(), 0);
+                            let other = self.world.datagram(other_port, None);
+                            other.and_then(|other| other.send(&answer, from))
+                        } else {
+                            socket.send(&answer, from)
+                        };
                     }
                 }
                 // What the kernel tells of an earlier answer's fate.
@@ -103,7 +113,7 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
         self.desk.log.borrow_mut().flush()
     }
 
-    /// Requests answered so far.
+    /// Requests whose answer has ended so far.
     pub fn request_count(&self) -> u64 {
         self.desk.log.borrow().line_count()
     }
@@ -136,11 +146,13 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
             let mut rest = &chunk[..];
             while !rest.is_empty() {
                 let answer = match reader.push(&mut rest) {
-                    Ok(Some(message)) => self.desk.web.answer_dns(message, Carrier::Tcp),
+                    Ok(Some(message)) => {
+                        self.desk.web.reply_dns(message, Carrier::Tcp, self.world.now())
+                    }
                     Ok(None) => continue,
                     Err(_) => return Ok(()),
                 };
-                let Some(answer) = answer else { return Ok(()) };
+                let Some((answer, _)) = answer else { return Ok(()) };
                 if encode_frame(&answer, &mut out).is_err() {
                     return Ok(());
                 }

@@ -3,6 +3,7 @@
 //! A spec is a plain value. The same spec gives the same web, byte for byte, on every core.
 
 use crate::limits::{WEB_HOST_COUNT_MAX, WEB_LINK_COUNT_MAX, WEB_PAGE_BYTES_MAX};
+use crate::web::weather::SPELL_SECONDS_MIN;
 use std::fmt;
 
 /// The web as numbers. Fractions are of hosts or of URLs, as their names say.
@@ -31,6 +32,10 @@ pub struct WebSpec {
     pub robots_closed_fraction: f64,
     pub robots_failing_fraction: f64,
     pub sitemap_fraction: f64,
+    /// URLs, of hosts with a sitemap, that nothing but the sitemap leads to.
+    pub orphan_fraction: f64,
+    /// Sitemaps are indexes full of tricks; what there is to learn from them is the same.
+    pub hostile_sitemaps: bool,
     pub redirect_fraction: f64,
     pub duplicate_fraction: f64,
     pub near_duplicate_fraction: f64,
@@ -45,12 +50,19 @@ pub struct WebSpec {
     pub close_fraction: f64,
     /// Hosts whose UDP answers are cut, so that the question must come again over TCP.
     pub dns_truncated_fraction: f64,
+    /// Addresses whose hosts change their ways over time (`weather`), and how long a spell lasts.
+    /// The hosts at all others are healthy.
+    pub weather_fraction: f64,
+    pub weather_spell_seconds: u32,
     pub hosts_per_address: u32,
     pub hosts_per_site: u32,
     /// The first two octets of the first address; the second one grows with the hosts.
     pub network: [u8; 2],
     pub tls: bool,
     pub port: u16,
+    /// The hostile hosts as well, and where those of them that speak TLS answer.
+    pub hostile: bool,
+    pub tls_port: u16,
 }
 
 /// How the URLs fall to the hosts.
@@ -73,6 +85,8 @@ pub const PROFILES: &[Profile] = &[
     profile("small", "one plain host of 200 pages of 25 KB: peer benches", SMALL),
     profile("bench", "20,000 hosts, 10 million pages of 25 KB, log-normal", BENCH),
     profile("rough", "much of everything: errors, redirects, closed and slow hosts", ROUGH),
+    profile("storm", "as rough, and most hosts change their ways every quarter of an hour", STORM),
+    profile("hostile", "20 plain hosts beside one for each way to hurt a crawler", HOSTILE),
 ];
 
 const fn profile(name: &'static str, about: &'static str, spec: WebSpec) -> Profile {
@@ -95,6 +109,8 @@ const DEFAULT: WebSpec = WebSpec {
     robots_closed_fraction: 0.01,
     robots_failing_fraction: 0.0,
     sitemap_fraction: 0.1,
+    orphan_fraction: 0.0,
+    hostile_sitemaps: false,
     redirect_fraction: 0.04,
     duplicate_fraction: 0.03,
     near_duplicate_fraction: 0.02,
@@ -105,11 +121,15 @@ const DEFAULT: WebSpec = WebSpec {
     chunked_fraction: 0.3,
     close_fraction: 0.01,
     dns_truncated_fraction: 0.0,
+    weather_fraction: 0.0,
+    weather_spell_seconds: 900,
     hosts_per_address: 1,
     hosts_per_site: 4,
     network: [127, 16],
     tls: false,
     port: 80,
+    hostile: false,
+    tls_port: 443,
 };
 
 const PLAIN: WebSpec = WebSpec {
@@ -158,6 +178,25 @@ const ROUGH: WebSpec = WebSpec {
     hosts_per_address: 4,
     ..DEFAULT
 };
+
+/// Smaller pages than the others have: a storm is about requests, not bytes.
+const STORM: WebSpec = WebSpec {
+    page_bytes_mean: 6_000,
+    link_count: 30,
+    denied_page_fraction: 0.05,
+    crawl_delay_fraction: 0.1,
+    redirect_fraction: 0.06,
+    duplicate_fraction: 0.05,
+    error_fraction: 0.06,
+    latency_ms_median: 20.0,
+    latency_sigma: 1.0,
+    close_fraction: 0.05,
+    dns_truncated_fraction: 0.05,
+    hosts_per_address: 2,
+    weather_fraction: 0.6,
+    ..ROUGH
+};
+const HOSTILE: WebSpec = WebSpec { host_count: 20, page_count: 400, hostile: true, ..PLAIN };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
@@ -213,6 +252,7 @@ impl WebSpec {
             ("robots_closed_fraction", self.robots_closed_fraction),
             ("robots_failing_fraction", self.robots_failing_fraction),
             ("sitemap_fraction", self.sitemap_fraction),
+            ("orphan_fraction", self.orphan_fraction),
             ("redirect_fraction", self.redirect_fraction),
             ("duplicate_fraction", self.duplicate_fraction),
             ("near_duplicate_fraction", self.near_duplicate_fraction),
@@ -221,6 +261,7 @@ impl WebSpec {
             ("chunked_fraction", self.chunked_fraction),
             ("close_fraction", self.close_fraction),
             ("dns_truncated_fraction", self.dns_truncated_fraction),
+            ("weather_fraction", self.weather_fraction),
         ];
         for (name, fraction) in fractions {
             rule((0.0..=1.0).contains(&fraction), name, "between 0 and 1")?;
@@ -229,6 +270,7 @@ impl WebSpec {
         let leaves = 1.5 * (self.redirect_fraction + self.denied_page_fraction)
             + self.duplicate_fraction
             + self.near_duplicate_fraction
+            + self.orphan_fraction
             + self.error_fraction;
         rule(
             leaves <= 0.75,
@@ -247,10 +289,15 @@ impl WebSpec {
         rule(self.latency_ms_median >= 0.0, "latency_ms_median", "at least 0")?;
         rule(self.link_count <= WEB_LINK_COUNT_MAX, "link_count", "at most 500")?;
         rule(self.fresh_link_count <= self.link_count, "fresh_link_count", "at most link_count")?;
+        let spells = SPELL_SECONDS_MIN..=86_400;
+        let spell = self.weather_spell_seconds;
+        rule(spells.contains(&spell), "weather_spell_seconds", "ten minutes to a day")?;
         rule(self.hosts_per_address > 0, "hosts_per_address", "at least 1")?;
         rule(self.hosts_per_site > 0, "hosts_per_site", "at least 1")?;
         rule(self.network[1] <= 128, "network", "a second octet of at most 128")?;
-        rule(self.port > 0, "port", "at least 1")
+        rule(self.port > 0, "port", "at least 1")?;
+        rule(!(self.hostile && self.tls), "tls", "off in a hostile web, which has its own")?;
+        rule(self.tls_port > 0, "tls_port", "at least 1")
     }
 }
 
@@ -269,7 +316,7 @@ mod tests {
             assert_eq!(profile.spec.check(), Ok(()), "{}", profile.name);
         }
         let error = WebSpec::profile("nope").unwrap_err().to_string();
-        assert!(error.contains("default plain small bench rough"), "{error}");
+        assert!(error.contains("default plain small bench rough storm hostile"), "{error}");
     }
 
     #[test]

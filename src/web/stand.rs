@@ -37,6 +37,8 @@ pub struct StandPlan {
 pub struct Stand {
     pub seed_url: String,
     pub port: u16,
+    /// Of the hostile hosts that speak TLS beside the plain ones.
+    pub tls_port: u16,
     pub dns: SocketAddr,
     stop: RingOutbox<()>,
     thread: JoinHandle<Result<Result<u64, StandError>, RingError>>,
@@ -81,6 +83,7 @@ impl std::error::Error for StandError {}
 struct Ready {
     seed_url: String,
     port: u16,
+    tls_port: u16,
     dns: SocketAddr,
 }
 
@@ -116,8 +119,8 @@ impl Stand {
         };
         let thread = RingWorld::start(core, "web", main).map_err(StandError::Ring)?;
         match told.recv() {
-            Ok(Ok(Ready { seed_url, port, dns })) => {
-                Ok(Stand { seed_url, port, dns, stop, thread })
+            Ok(Ok(Ready { seed_url, port, tls_port, dns })) => {
+                Ok(Stand { seed_url, port, tls_port, dns, stop, thread })
             }
             Ok(Err(error)) => Err(error),
             Err(_) => match thread.join() {
@@ -146,6 +149,16 @@ fn open(
     let listener =
         world.listen(any).map_err(|error| StandError::Bind { what: "hosts at", at: any, error })?;
     spec.port = listener.local().port();
+    let secret_at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let secret = match spec.hostile {
+        false => None,
+        true => Some(world.listen(secret_at).map_err(|error| StandError::Bind {
+            what: "hosts with TLS at",
+            at: secret_at,
+            error,
+        })?),
+    };
+    spec.tls_port = secret.as_ref().map_or(spec.tls_port, |listener| listener.local().port());
     let dns_at = plan.dns.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let (dns, dns_tcp) = name_server(world, dns_at).map_err(|error| StandError::Bind {
         what: "name server at",
@@ -168,19 +181,14 @@ fn open(
         web.write_truth(&mut file).map_err(|error| StandError::Truth(error.to_string()))?;
         std::io::Write::flush(&mut file).map_err(failed)?;
     }
-    let seed_url = web.url(web.graph().root(0));
+    let seed_url = web.hostile().map_or_else(|| web.seed_url(), |hostile| hostile.index_url());
     let server = Server::new(world.clone(), web, log);
-    if spec.tls {
-        let authority = Authority::new().map_err(|error| StandError::Tls(error.to_string()))?;
-        let tls =
-            Tls::new(&authority, &spec).map_err(|error| StandError::Tls(error.to_string()))?;
-        if let Some(path) = &plan.ca_out {
-            std::fs::write(path, &authority.certificate_pem)
-                .map_err(|error| StandError::File { path: path.clone(), error })?;
-        }
-        let (serving, tls) = (server.clone(), Rc::new(tls));
+    let (plain, secret) = if spec.tls { (None, Some(listener)) } else { (Some(listener), secret) };
+    if let Some(listener) = secret {
+        let (serving, tls) = (server.clone(), Rc::new(secrecy(&spec, plan)?));
         world.spawn(async move { report(serving.serve_tls(listener, tls).await) });
-    } else {
+    }
+    if let Some(listener) = plain {
         let serving = server.clone();
         world.spawn(async move { report(serving.serve(listener).await) });
     }
@@ -188,8 +196,19 @@ fn open(
     world.spawn(async move { report(udp.serve_dns(dns).await) });
     world.spawn(async move { report(tcp.serve_dns_tcp(dns_tcp).await) });
     world.spawn(async move { report(logging.keep_log().await) });
-    let ready = Ready { seed_url, port: spec.port, dns: dns_at };
+    let ready = Ready { seed_url, port: spec.port, tls_port: spec.tls_port, dns: dns_at };
     Ok((server, ready))
+}
+
+/// An authority, whose certificate goes where the plan says, and the TLS of its sites.
+fn secrecy(spec: &WebSpec, plan: &StandPlan) -> Result<Tls, StandError> {
+    let authority = Authority::new().map_err(|error| StandError::Tls(error.to_string()))?;
+    let tls = Tls::new(&authority, spec).map_err(|error| StandError::Tls(error.to_string()))?;
+    if let Some(path) = &plan.ca_out {
+        std::fs::write(path, &authority.certificate_pem)
+            .map_err(|error| StandError::File { path: path.clone(), error })?;
+    }
+    Ok(tls)
 }
 
 /// One port for UDP and TCP. The system chooses one that is free for UDP, which says nothing of

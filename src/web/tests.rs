@@ -6,6 +6,7 @@ use crate::io::sim::{Sim, SimWorld};
 use crate::io::{Clock, Datagram, Net, Spawn, Stream};
 use crate::limits::{WEB_CONNECTION_REQUEST_COUNT_MAX, WEB_REQUEST_BYTES_MAX};
 use crate::web::graph::Kind;
+use crate::web::log::Fate;
 use crate::web::tls::{Authority, Tls};
 use crate::web::{MemorySink, RequestLog, Server, Web, WebSpec};
 use std::net::SocketAddr;
@@ -117,6 +118,25 @@ fn the_answer_waits_for_its_delay_and_the_log_does_not() {
     stage.server.flush_log().unwrap();
     let logged = stage.log.entries()[0].at;
     assert!(logged >= asked_at && logged.since(asked_at) < Duration::from_millis(400));
+}
+
+#[test]
+fn a_client_that_leaves_before_its_answer_is_logged_as_it_leaves() {
+    let stage = stage(WebSpec { latency_ms_median: 30_000.0, latency_sigma: 0.0, ..small() });
+    let test = async {
+        let mut stream = stage.connect(0, 80).await;
+        stream.send(stage.get(0, "/"), Time::NEVER).await.unwrap();
+        stage.world.sleep_until(stage.world.now() + Duration::from_secs(5)).await;
+        let left_at = stage.world.now();
+        drop(stream);
+        stage.world.sleep_until(left_at + Duration::from_secs(60)).await;
+        left_at
+    };
+    let left_at = stage.sim.block_on(test).unwrap();
+    stage.server.flush_log().unwrap();
+    let entry = &stage.log.entries()[0];
+    assert_eq!(entry.fate, Fate::Unsent);
+    assert!(entry.end >= left_at && entry.end.since(left_at) < Duration::from_secs(1));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::base::Time;
 use crate::io::{NetError, Stream};
 use crate::limits::WEB_CERTIFICATE_COUNT_MAX;
 use crate::web::connection::Transport;
+use crate::web::hostile::{ROWS, Secrecy, ZONE};
 use crate::web::spec::WebSpec;
 use hashbrown::HashMap;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
@@ -107,6 +108,7 @@ struct Book {
     leaf: KeyPair,
     signer: Arc<dyn SigningKey>,
     site_count: u32,
+    is_hostile: bool,
     /// Never contended: one core resolves.
     issued: Mutex<HashMap<String, Arc<CertifiedKey>>>,
 }
@@ -131,8 +133,33 @@ impl Book {
             leaf,
             signer: provider.key_provider.load_private_key(der)?,
             site_count: spec.host_count.div_ceil(spec.hosts_per_site),
+            is_hostile: spec.hostile,
             issued: Mutex::new(HashMap::new()),
         })
+    }
+
+    /// The hostile host of this name, and the certificate that it shows.
+    fn secrecy(&self, server_name: Option<&str>) -> Option<Secrecy> {
+        let label = server_name?.strip_suffix(ZONE)?.strip_suffix('.')?;
+        let row = ROWS.iter().find(|row| self.is_hostile && row.name == label)?;
+        Some(row.secrecy)
+    }
+
+    /// A certificate that is wrong in the way that its row says.
+    fn issue_hostile(&self, name: &str, secrecy: Secrecy) -> Result<CertifiedKey, rcgen::Error> {
+        let name = if secrecy == Secrecy::OtherName { "other.example" } else { name };
+        let mut params = CertificateParams::new(vec![name.to_owned()])?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.use_authority_key_identifier_extension = true;
+        if secrecy == Secrecy::Expired {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        }
+        let certificate = match secrecy {
+            Secrecy::SelfSigned => params.self_signed(&self.leaf)?,
+            _ => params.signed_by(&self.leaf, &self.issuer)?,
+        };
+        Ok(CertifiedKey::new(vec![certificate.der().clone()], self.signer.clone()))
     }
 
     /// The site of a host name, if it is one of this web's. A client without a name (one that
@@ -160,6 +187,10 @@ impl Book {
 
 impl ResolvesServerCert for Book {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        if let Some(secrecy) = self.secrecy(hello.server_name()) {
+            let fresh = self.issue_hostile(hello.server_name()?, secrecy);
+            return fresh.ok().map(Arc::new);
+        }
         let site = self.site(hello.server_name())?;
         let mut issued = self.issued.lock().ok()?;
         if let Some(known) = issued.get(site) {
@@ -218,6 +249,8 @@ impl<S: Stream> Encrypted<S> {
 }
 
 impl<S: Stream> Transport for Encrypted<S> {
+    const IS_HTTPS: bool = true;
+
     async fn receive(&mut self, inbox: &mut Vec<u8>, deadline: Time) -> Result<bool, NetError> {
         let before = inbox.len();
         loop {
@@ -243,6 +276,10 @@ impl<S: Stream> Transport for Encrypted<S> {
     async fn finish(&mut self, deadline: Time) {
         self.session.send_close_notify();
         let _ = self.flush(deadline).await;
+    }
+
+    fn reset(self) {
+        self.stream.reset();
     }
 
     fn peer(&self) -> SocketAddr {

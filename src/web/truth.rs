@@ -2,7 +2,8 @@
 //! with the rules of robots.txt, redirects and errors. A crawl is judged by it, from the server's
 //! log.
 //!
-//! Not in it: `/robots.txt` and `/sitemap.xml`, which a crawl may ask for as it likes, and URLs
+//! Not in it: `/robots.txt` and sitemaps, which a crawl may ask for as it likes (it must read the
+//! second where a web has orphans), and URLs
 //! that it must never learn of. A request for anything else that is not in the truth is a fault.
 //!
 //! The walk holds every URL in memory: on demand only, and capped.
@@ -76,6 +77,7 @@ impl Web {
         let mut found: Vec<Entry> = Vec::new();
         let mut seen: HashSet<(u32, u32)> = HashSet::new();
         let mut presses: HashMap<u64, Place> = HashMap::new();
+        let mut read_hosts: HashSet<u32> = HashSet::new();
         let mut next: Vec<Place> = vec![self.graph().root(0)];
         let mut walked = 0;
         loop {
@@ -88,6 +90,10 @@ impl Web {
                 return Err(TruthError::TooLarge);
             }
             let Some(entry) = found.get(walked) else { return Ok(found) };
+            // A host's first URL brings its robots.txt, and that its sitemap.
+            if self.graph().has_sitemap(entry.place.host) && read_hosts.insert(entry.place.host) {
+                next.extend(self.graph().orphans(entry.place.host));
+            }
             walked += 1;
             match entry.expect {
                 Expect::Fetched => {
