@@ -1,0 +1,179 @@
+//! The directory of a crawl as hits: `requests/shard-*.log` with the crawler's own times, the
+//! answers that bind it from the WARC files, and the terms from `MANIFEST.json`.
+//!
+//! Weaker than a server's log, for the times are the crawler's word; but a crawl of the real web
+//! has nothing else, and what its log says is what its operator can prove.
+
+use super::archive::{self, Archive, Stored};
+use super::hit::{AuditError, Fate, Hit, Hits, Terms};
+use super::lines::{Line, Log, Segment, TimeLine, line_at};
+use super::origin::split_authority_and_path;
+use crate::base::Time;
+use hashbrown::HashMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub struct CrawlDir {
+    logs: Vec<Log>,
+    archive: Archive,
+    /// What the crawl was told to keep.
+    pub terms: Terms,
+}
+
+impl CrawlDir {
+    pub fn open(folder: &Path) -> Result<CrawlDir, AuditError> {
+        let terms = read_manifest(&folder.join("MANIFEST.json"))?;
+        let requests = folder.join("requests");
+        let unreadable = |error| AuditError::Unreadable { path: requests.clone(), error };
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for entry in std::fs::read_dir(&requests).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if name.starts_with("shard-") && name.ends_with(".log") {
+                paths.push(path);
+            }
+        }
+        paths.sort();
+        let archive = Archive::open(&folder.join("warc"))?;
+        Ok(CrawlDir { logs: paths.into_iter().map(Log::File).collect(), archive, terms })
+    }
+}
+
+impl Hits for CrawlDir {
+    fn each(&self, visit: &mut dyn FnMut(&Hit<'_>)) -> Result<(), AuditError> {
+        let mut time_line = TimeLine::default();
+        // Requests for one URL within one second, and answers to them, stand in the same order.
+        let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
+        for (index, log) in self.logs.iter().enumerate() {
+            let mut segment = Segment::default();
+            log.each(index, &mut |line| match line.text.strip_prefix("# start ") {
+                Some(start) => match read_start(start) {
+                    Some((monotonic_ns, unix_ns)) => {
+                        segment = time_line.segment(monotonic_ns, unix_ns);
+                        true
+                    }
+                    None => false,
+                },
+                None if line.text.starts_with('#') => true,
+                None => self.read(line, segment, &mut seen, visit).is_some(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn line(&self, place: u64) -> String {
+        line_at(&self.logs, place)
+    }
+}
+
+impl CrawlDir {
+    /// Reads a line and shows its hit, if a connection was tried; `None` if it is not a line.
+    fn read(
+        &self,
+        line: Line<'_>,
+        segment: Segment,
+        seen: &mut HashMap<(u64, u64), usize>,
+        visit: &mut dyn FnMut(&Hit<'_>),
+    ) -> Option<()> {
+        let mut columns = line.text.split(' ');
+        let mut column = || columns.next();
+        let (start, date, _host): (u64, _, _) = (column()?.parse().ok()?, column()?, column()?);
+        let (address, _method, url) = (column()?, column()?, column()?);
+        let (status, outcome, _bytes) = (column()?, column()?, column()?);
+        let total_ms: u64 = column()?.parse().ok()?;
+        if columns.next().is_some() {
+            return None;
+        }
+        if address == "-" {
+            return Some(());
+        }
+        let address: SocketAddr = address.parse().ok()?;
+        let status = if status == "-" { 0 } else { status.parse().ok()? };
+        let (is_https, authority, path) = split_authority_and_path(url)?;
+        let start = segment.time(start);
+        let stored = self.stored(archive::key(url, date), seen);
+        visit(&Hit {
+            place: line.place,
+            start,
+            // The log does not say when the answer began: it was not before the request.
+            sent: start,
+            end: Time(start.0.saturating_add(total_ms.saturating_mul(1_000_000))),
+            wall_ahead_ns: segment.wall_ahead_ns(),
+            fate: fate(status, outcome),
+            address: address.ip(),
+            is_https,
+            authority,
+            path,
+            status,
+            retry_after: stored.and_then(|stored| stored.retry_after.as_deref()),
+            location: stored.and_then(|stored| stored.location.as_deref()),
+            body: stored.and_then(|stored| stored.body.as_deref()),
+        });
+        Some(())
+    }
+
+    fn stored(&self, key: (u64, u64), seen: &mut HashMap<(u64, u64), usize>) -> Option<&Stored> {
+        let answers = self.archive.answers(key);
+        if answers.len() < 2 {
+            return answers.first();
+        }
+        let count = seen.entry(key).or_default();
+        *count += 1;
+        answers.get(*count - 1)
+    }
+}
+
+/// By the names of the crawler's outcomes: those that have a whole answer, or all that was wanted
+/// of it.
+fn fate(status: u16, outcome: &str) -> Fate {
+    const WHOLE: [&str; 11] = [
+        "fetched",
+        "cut_length",
+        "cut_time",
+        "not_modified",
+        "redirected",
+        "redirect_loop",
+        "redirect_limit",
+        "redirect_refused",
+        "client_error",
+        "server_error",
+        "throttled",
+    ];
+    match status {
+        0 => Fate::Unsent,
+        _ if WHOLE.contains(&outcome) => Fate::Whole,
+        _ => Fate::Cut,
+    }
+}
+
+fn read_start(text: &str) -> Option<(u64, u64)> {
+    let mut columns = text.split(' ');
+    Some((columns.next()?.parse().ok()?, columns.next()?.parse().ok()?))
+}
+
+fn read_manifest(path: &Path) -> Result<Terms, AuditError> {
+    let bad = |why: String| AuditError::Manifest { path: path.into(), why };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| AuditError::Unreadable { path: path.into(), error })?;
+    let manifest: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| bad(format!("not JSON: {error}")))?;
+    let settings = manifest["settings"].as_str().ok_or_else(|| bad("no settings".into()))?;
+    let settings: toml::Table =
+        settings.parse().map_err(|error| bad(format!("settings that are not TOML: {error}")))?;
+    let number = |name: &str| {
+        let value = settings.get(name).and_then(toml::Value::as_integer);
+        value.and_then(|value| u64::try_from(value).ok())
+    };
+    let wanted = |name: &str| number(name).ok_or_else(|| bad(format!("no setting `{name}`")));
+    let crawl_delay_ms_max = wanted("crawl_delay_ms_max")?;
+    let retries = wanted("retry_count_max")?;
+    let product = manifest["product"].as_str().ok_or_else(|| bad("no product".into()))?;
+    Ok(Terms {
+        delay_ms: wanted("delay_ms")?,
+        crawl_delay_ms_max,
+        retry_after_ms_max: number("retry_after_ms_max").unwrap_or(crawl_delay_ms_max),
+        product_token: product.to_owned(),
+        try_count_max: Some(u32::try_from(retries).unwrap_or(u32::MAX).saturating_add(1)),
+    })
+}
