@@ -2,7 +2,9 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nephila::config::{ConfigError, Settings, parse_cores};
+use nephila::shard::Sabotage;
 use nephila::tools::parsers;
+use nephila::tools::sim::ScenePlan;
 use nephila::web::{PROFILES, StandPlan, WebSpec};
 use std::fmt::Write;
 use std::net::SocketAddrV4;
@@ -24,8 +26,14 @@ pub enum Commands {
     Web(WebFlags),
     /// Crawl a synthetic web: no flags needed
     Demo(DemoFlags),
+    /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
+    Audit(AuditFlags),
     /// Try the parsers: JSON lines on stdin, one JSON line out for each, in order
     Try(TryFlags),
+    /// Crawl stormy webs in simulation, on virtual time, and judge each crawl from outside
+    Sim(SimFlags),
+    /// Measure one part of the crawler, on this machine
+    Bench(BenchFlags),
     /// Print every setting as a configuration file, with its default, range and reason
     Settings,
 }
@@ -133,7 +141,7 @@ pub struct WebFlags {
     /// The same seed gives the same web
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// What kind of web: default, plain, small, bench or rough
+    /// What kind of web: default, plain, small, bench, rough or hostile
     #[arg(long, value_name = "NAME", default_value = "default", help = profile_help())]
     pub profile: String,
     /// Where the hosts answer: each has its own address in 127/8, so 0.0.0.0 and a port
@@ -146,9 +154,9 @@ pub struct WebFlags {
     #[arg(long)]
     pub tls: bool,
     /// Write that authority's certificate here
-    #[arg(long, value_name = "FILE", requires = "tls")]
+    #[arg(long, value_name = "FILE")]
     pub ca_out: Option<PathBuf>,
-    /// Write down each request: monotonic ns, peer, local address, host, path, status
+    /// Write down each request and what its answer asks of a crawler, for `nephila audit`
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Write what a perfect crawl would find: JSON lines
@@ -174,6 +182,9 @@ impl WebFlags {
         let tls = self.tls || profile.tls;
         let spec = WebSpec { host_count, page_count, seed: self.seed, tls, ..profile };
         spec.check().map_err(|error| error.to_string())?;
+        if self.ca_out.is_some() && !spec.tls && !spec.hostile {
+            return Err("--ca-out: there is no authority without --tls".to_owned());
+        }
         let plan = StandPlan {
             port: self.listen.port(),
             dns: Some(self.dns.into()),
@@ -197,6 +208,117 @@ pub struct DemoFlags {
 }
 
 #[derive(Args)]
+pub struct SimFlags {
+    /// The first seed; one seed is one history, byte for byte
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// So many seeds, from the first on
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub seeds: u64,
+    /// Virtual hours after which a crawl is stopped
+    #[arg(long, value_name = "H", default_value_t = 6)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=8_760))]
+    pub hours: u64,
+    /// Hosts of each web (default: drawn from the seed)
+    #[arg(long, value_name = "N")]
+    pub hosts: Option<u32>,
+    /// URLs of each web (default: drawn from the seed)
+    #[arg(long, value_name = "N")]
+    pub pages: Option<u64>,
+    /// Shards of each crawl (default: drawn from the seed)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub shards: Option<u16>,
+    /// What kind of web: storm has weather and faulty lines, the others are calm
+    #[arg(long, value_name = "NAME", default_value = "storm", help = profile_help())]
+    pub profile: String,
+    /// Break a rule on purpose, to see the judge notice: delay-short, robots-late, turn-skipped or
+    /// retry-after-ignored
+    #[arg(long, value_name = "RULE", value_parser = sabotage)]
+    pub sabotage: Option<Sabotage>,
+    /// Write each run's files and its web's log below this directory, as seed-N
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// One JSON object a seed on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl SimFlags {
+    pub fn plan(&self) -> ScenePlan {
+        ScenePlan {
+            profile: self.profile.clone(),
+            hours: self.hours,
+            host_count: self.hosts,
+            page_count: self.pages,
+            shard_count: self.shards,
+            sabotage: self.sabotage,
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = AUDIT_HELP)]
+pub struct AuditFlags {
+    /// The directory of a crawl
+    #[arg(value_name = "DIR", required_unless_present = "log")]
+    pub dir: Option<PathBuf>,
+    /// Judge by this log of `nephila web` instead, on the terms of DIR if it is given; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    pub log: Vec<PathBuf>,
+    /// The delay that was promised (default: that of DIR, or 1000)
+    #[arg(long, value_name = "N")]
+    pub delay_ms: Option<u64>,
+    /// What should have been fetched, as `nephila web --truth` writes it
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
+    /// Print the verdict as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AUDIT_HELP: &str = "\
+Judged: gaps between requests per host and per address, requests at once, robots.txt (known, obeyed,
+reachable, fresh), Crawl-delay, Retry-After, URLs asked for again, and with --truth whether all that
+is reachable was fetched and nothing else. No tolerance.
+
+Exit codes: 0 PASS, 1 FAIL, 2 nothing could be judged.";
+
+#[derive(Args)]
+pub struct BenchFlags {
+    /// What to measure
+    pub suite: Suite,
+    /// URLs offered, nine of ten of them known
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(10..=10_000_000_000))]
+    pub urls: u64,
+    /// How known URLs are drawn: popular ones often (as links are), or all alike
+    #[arg(long, value_enum, default_value = "skewed")]
+    pub draw: Draw,
+    /// An empty directory for the files (default: one in the system's temporary directory, removed)
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Core to run on
+    #[arg(long, value_name = "N")]
+    pub core: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Suite {
+    /// URL seen, its files on disk
+    Seen,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Draw {
+    Skewed,
+    Uniform,
+}
+
+#[derive(Args)]
 #[command(after_help = TRY_HELP)]
 pub struct TryFlags {
     /// Which parser
@@ -211,6 +333,7 @@ pub enum Try {
     Url,
     Robots,
     Html,
+    Sitemap,
     Http,
 }
 
@@ -227,6 +350,7 @@ impl TryFlags {
             (Try::Robots, _) => parsers::Parser::Robots,
             (Try::Html, Reader::Own) => parsers::Parser::Html,
             (Try::Html, Reader::Lol) => parsers::Parser::HtmlLol,
+            (Try::Sitemap, _) => parsers::Parser::Sitemap,
             (Try::Http, _) => parsers::Parser::Http,
         }
     }
@@ -242,9 +366,17 @@ html    {"html" or "html_base64" or "file", "base", "content_type"?}
      -> {"links": [{"url", "kind" (a, area, link, iframe, frame, refresh), "nofollow", "text"}],
          "title", "canonical", "robots" ("noindex, nofollow", one of them, or ""), "language",
          "charset", "text", "simhash" (hex; null for short texts), "links_dropped"}
+sitemap {"sitemap" or "sitemap_base64" or "file", "url", "submitter"? (a host), "charset"?}
+     -> {"form" (urlset, index, rss, atom, lines, or null), "error"? (why unpacking ended),
+         "entries": [{"url", "allowed" (to be listed there), "lastmod", "priority"}],
+         "refused", "over_cap"}
 http    {"response_base64", "eof": bool, "method"? (GET or HEAD)}
      -> {"status", "headers": [[name, value], ...], "body_base64" (transfer coding removed),
          "complete", "reusable" (never after eof), "error"? (what was wrong behind the head)}"#;
+
+fn sabotage(name: &str) -> Result<Sabotage, String> {
+    Sabotage::by_name(name).ok_or_else(|| format!("no rule {name:?} to break"))
+}
 
 fn profile_help() -> String {
     let mut text = "What kind of web:".to_owned();

@@ -6,8 +6,12 @@
 mod flags;
 
 use clap::Parser;
-use flags::{Commands, CrawlFlags, DemoFlags, Flags, TryFlags, WebFlags};
+use flags::{
+    AuditFlags, BenchFlags, Commands, CrawlFlags, DemoFlags, Flags, SimFlags, TryFlags, WebFlags,
+};
+use nephila::audit::{self, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
+use nephila::bench::seen;
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
@@ -17,6 +21,7 @@ use nephila::seed::{Seeds, is_public};
 use nephila::sys::process::{self, Signals};
 use nephila::tools::demo::Demo;
 use nephila::tools::parsers;
+use nephila::tools::sim;
 use nephila::url::{Normaliser, Url};
 use nephila::web::Stand;
 use std::fmt::Display;
@@ -43,7 +48,10 @@ fn main() -> ExitCode {
         Commands::Crawl(flags) => crawl(&flags),
         Commands::Web(flags) => web(&flags),
         Commands::Demo(flags) => demo(flags),
+        Commands::Audit(flags) => audit(&flags),
         Commands::Try(flags) => try_parser(&flags),
+        Commands::Sim(flags) => simulate(&flags),
+        Commands::Bench(flags) => bench(&flags),
         Commands::Settings => print_out(&flags::settings_text()),
     };
     let (code, message) = match done {
@@ -109,6 +117,9 @@ fn web(flags: &WebFlags) -> Result<(), Failure> {
     let signals = signals()?;
     // As many as the system gives.
     let _ = process::raise_open_files(WEB_OPEN_FILE_COUNT);
+    if spec.hostile {
+        say(&nephila::web::hostile::table());
+    }
     let stand = Stand::start(spec, plan).map_err(failed)?;
     print_out(&format!("{}\n", stand.seed_url))?;
     while !signals.wait_ms(SIGNAL_WAIT_MS) {}
@@ -121,10 +132,37 @@ fn demo(flags: DemoFlags) -> Result<(), Failure> {
     let stamp = WallTime(process::realtime_ns()).compact();
     let out = flags.out.unwrap_or_else(|| PathBuf::from(format!("demo-crawl-{stamp}")));
     let signals = signals()?;
-    let demo = Demo::start().map_err(failed)?;
+    let demo = Demo::start(&out).map_err(failed)?;
     say(&format!("{}\n", demo.about()));
-    let summary = demo.crawl(&out, Some(&signals), &mut watching(false)).map_err(failed)?;
-    conclude(&summary, flags.json)
+    let (summary, verdict) = demo.crawl(Some(&signals), &mut watching(false)).map_err(failed)?;
+    conclude(&summary, flags.json)?;
+    say(&format!("\nthe referee, by the log of the web's servers: {verdict}"));
+    kept_promises(&verdict)
+}
+
+fn kept_promises(verdict: &audit::Verdict) -> Result<(), Failure> {
+    match verdict.violation_count() {
+        0 => Ok(()),
+        count => Err(Failure::Failed(format!("{count} broken promises"))),
+    }
+}
+
+fn audit(flags: &AuditFlags) -> Result<(), Failure> {
+    let dir = flags.dir.as_deref().map(CrawlDir::open).transpose().map_err(usage)?;
+    let mut terms = dir.as_ref().map_or_else(Terms::default, |dir| dir.terms.clone());
+    terms.delay_ms = flags.delay_ms.unwrap_or(terms.delay_ms);
+    let truth = flags.truth.as_deref().map(audit::truth::read).transpose().map_err(usage)?;
+    let verdict = match dir {
+        Some(dir) if flags.log.is_empty() => audit::judge(&dir, &terms, truth),
+        _ => audit::judge(&WebLogs::files(flags.log.clone()), &terms, truth),
+    };
+    let verdict = verdict.map_err(usage)?;
+    if flags.json {
+        print_out(&json_line(&verdict).map_err(failed)?)?;
+    } else {
+        print_out(&verdict.to_string())?;
+    }
+    kept_promises(&verdict)
 }
 
 /// From here on signals do not end the process but are read, so all threads must start later.
@@ -139,6 +177,56 @@ fn try_parser(flags: &TryFlags) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.map_err(failed),
     }
+}
+
+/// A line a seed on stdout, progress on stderr, and a failure if any seed failed.
+fn simulate(flags: &SimFlags) -> Result<(), Failure> {
+    let plan = flags.plan();
+    let mut failed_seeds = Vec::new();
+    for seed in flags.seed..flags.seed.saturating_add(flags.seeds) {
+        let begun_ns = process::monotonic_ns();
+        let run = sim::run(&plan, seed).map_err(usage)?;
+        let took_ms = (process::monotonic_ns() - begun_ns) / 1_000_000;
+        print_out(&if flags.json { format!("{}\n", run.json()) } else { run.text() })?;
+        if let Some(dir) = &flags.out {
+            run.write(&dir.join(format!("seed-{seed}"))).map_err(failed)?;
+        }
+        if !run.is_pass() {
+            failed_seeds.push(seed.to_string());
+        }
+        let done = seed - flags.seed + 1;
+        say(&format!(
+            "{done}/{} seeds, {took_ms} ms, {} failed\n",
+            flags.seeds,
+            failed_seeds.len()
+        ));
+    }
+    if failed_seeds.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(format!("seeds that failed: {}", failed_seeds.join(" "))))
+}
+
+fn bench(flags: &BenchFlags) -> Result<(), Failure> {
+    let flags::Suite::Seen = flags.suite;
+    let plan = seen::Plan {
+        url_count: flags.urls,
+        is_uniform: matches!(flags.draw, flags::Draw::Uniform),
+        core: flags.core,
+    };
+    let stamp = format!("nephila-bench-{}", std::process::id());
+    let dir = flags.dir.clone().unwrap_or_else(|| std::env::temp_dir().join(stamp));
+    std::fs::create_dir_all(&dir).map_err(failed)?;
+    let marks = seen::run(plan, &dir, |mark| say(&mark.text()));
+    if flags.dir.is_none() {
+        std::fs::remove_dir_all(&dir).map_err(failed)?;
+    }
+    let marks = marks.map_err(failed)?;
+    let shown: String = match flags.json {
+        true => json_line(&seen::json(&marks)).map_err(failed)?,
+        false => marks.iter().map(seen::Mark::text).collect(),
+    };
+    print_out(&shown)
 }
 
 /// Prints progress as reports come in.

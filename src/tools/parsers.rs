@@ -4,6 +4,8 @@
 //! with `{"error": "..."}`. Lines are bounded, and so is what a parser makes of one: the limits
 //! are the crawl's own. One thread, no crawl, no network.
 
+mod sitemap;
+
 use crate::base::escape_cut;
 use crate::control::json_line;
 use crate::html::{LinkKind, LolReader, PageReader, RobotsMeta};
@@ -28,6 +30,7 @@ pub enum Parser {
     Html,
     /// As `Html`, by lol_html.
     HtmlLol,
+    Sitemap,
     Http,
 }
 
@@ -52,6 +55,7 @@ pub fn answer(parser: Parser, line: &[u8]) -> Value {
         Parser::Robots => parsed(line).and_then(try_robots),
         Parser::Html => parsed(line).and_then(|question| try_html(question, false)),
         Parser::HtmlLol => parsed(line).and_then(|question| try_html(question, true)),
+        Parser::Sitemap => parsed(line).and_then(sitemap::try_sitemap),
         Parser::Http => parsed(line).and_then(try_http),
     };
     answer.unwrap_or_else(error)
@@ -234,8 +238,18 @@ fn try_html(question: HtmlQuestion, lol: bool) -> Result<Value, String> {
 }
 
 fn html_bytes(question: &HtmlQuestion) -> Result<Vec<u8>, String> {
-    match (&question.html, &question.html_base64, &question.file) {
-        (Some(html), None, None) => Ok(html.as_bytes().to_vec()),
+    source_bytes("html", &question.html, &question.html_base64, &question.file)
+}
+
+/// A body, given as text, in base64 or as a file.
+fn source_bytes(
+    name: &str,
+    text: &Option<String>,
+    base64: &Option<String>,
+    file: &Option<PathBuf>,
+) -> Result<Vec<u8>, String> {
+    match (text, base64, file) {
+        (Some(text), None, None) => Ok(text.as_bytes().to_vec()),
         (None, Some(text), None) => BASE64.decode(text).map_err(|error| error.to_string()),
         (None, None, Some(path)) => {
             let mut bytes = Vec::new();
@@ -245,7 +259,7 @@ fn html_bytes(question: &HtmlQuestion) -> Result<Vec<u8>, String> {
             file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
             Ok(bytes)
         }
-        _ => Err("give one of `html`, `html_base64` and `file`".to_owned()),
+        _ => Err(format!("give one of `{name}`, `{name}_base64` and `file`")),
     }
 }
 

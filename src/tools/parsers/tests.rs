@@ -161,3 +161,26 @@ fn no_question_makes_a_parser_panic() {
     assert!(ask(Parser::Html, both)["error"].is_string());
     assert!(ask(Parser::Http, json!({"response_base64": "*"}))["error"].is_string());
 }
+
+#[test]
+fn a_sitemap_is_read_with_what_it_may_list() {
+    let text = "<urlset><url><loc>http://a.example/x?a&amp;b</loc><priority>0.5</priority></url>\
+        <url><loc>http://b.example/</loc><lastmod>2026-01-02</lastmod></url>\
+        <url><loc>&file;</loc></url></urlset>";
+    let url = "http://a.example/sitemap.xml";
+    let own = ask(Parser::Sitemap, json!({"sitemap": text, "url": url}));
+    assert_eq!((&own["form"], &own["refused"]), (&json!("urlset"), &json!(1)));
+    let first = json!({
+        "url": "http://a.example/x?a&b", "allowed": true, "lastmod": null, "priority": 0.5
+    });
+    assert_eq!(own["entries"][0], first);
+    assert_eq!(own["entries"][1]["allowed"], false);
+    let question = json!({
+        "sitemap_base64": BASE64.encode(text), "url": url, "submitter": "b.example"
+    });
+    let other = ask(Parser::Sitemap, question);
+    assert_eq!(other["entries"][1]["allowed"], true);
+    assert_eq!(other["entries"][1]["lastmod"], "2026-01-02");
+    let both = ask(Parser::Sitemap, json!({"sitemap": text, "file": "x", "url": url}));
+    assert!(both["error"].as_str().unwrap().contains("`sitemap_base64`"), "{both}");
+}

@@ -1,0 +1,251 @@
+//! The judge of a simulated crawl. In: the servers' log and the files on disk. Out: what was
+//! broken, by kind, with the first cases of each.
+//!
+//! 1. Politeness and robots.txt: the referee (`audit`) reads the log as it would read any other.
+//! 2. Every URL of a healthy host that a seed or a healthy host told of is fetched exactly once,
+//!    and stored once, unless robots.txt denies it.
+//! 3. Every other URL that the crawler learnt is accounted for: asked for by the servers' log, or
+//!    named with an outcome in the crawl's own logs. If the run was stopped, it may still be in a
+//!    queue.
+//! 4. Nothing is fetched twice under whatever name, nothing is asked for that nobody linked, and no
+//!    name is asked for at an address that DNS no longer gives.
+
+use crate::audit::web_log::WebLogs;
+use crate::audit::{self, AuditError, Terms, Verdict};
+use crate::metrics::merged;
+use crate::tools::sim::crawl::{Crawl, CrawlPlan};
+use crate::tools::sim::knowledge::{Knowledge, Tally, is_denied, place_of};
+use crate::web::Web;
+use crate::web::graph::{Kind, Place};
+use crate::web::log::Entry;
+use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breach {
+    /// A URL of a healthy host was not fetched, or not as often as it should be.
+    Missed,
+    /// A page of a healthy host that was fetched is not in the index of the WARC files.
+    NotStored,
+    /// A URL that was learnt has no outcome.
+    Lost,
+    FetchedTwice,
+    /// A request for a URL that nobody linked.
+    Unlinked,
+    /// A request at an address that the name had left.
+    Misdirected,
+}
+
+impl Breach {
+    pub fn name(self) -> &'static str {
+        match self {
+            Breach::Missed => "missed",
+            Breach::NotStored => "not_stored",
+            Breach::Lost => "lost",
+            Breach::FetchedTwice => "fetched_twice",
+            Breach::Unlinked => "unlinked",
+            Breach::Misdirected => "misdirected",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// The referee's.
+    pub verdict: Verdict,
+    /// By kind: how many, and the first of them.
+    pub breaches: BTreeMap<Breach, (u64, Vec<String>)>,
+    pub page_count: u64,
+    /// URLs that a run that was stopped left in its queues.
+    pub waiting_count: u64,
+}
+
+impl Judgement {
+    /// An error is a log that the referee cannot read.
+    pub fn of(web: &Web, plan: &CrawlPlan, crawl: &Crawl) -> Result<Judgement, AuditError> {
+        let hits = WebLogs::text(crawl.log_text.as_bytes());
+        let mut judgement = Judgement {
+            verdict: audit::judge(&hits, &terms(plan), None)?,
+            breaches: BTreeMap::new(),
+            page_count: 0,
+            waiting_count: 0,
+        };
+        let knowledge = Knowledge::new(web, &plan.seeds, &crawl.log);
+        judgement.page_count = knowledge.asked.values().map(|t| u64::from(t.page_count)).sum();
+        for entry in &knowledge.misdirected {
+            judgement.add(Breach::Misdirected, || line(entry));
+        }
+        for entry in &knowledge.strange {
+            judgement.add(Breach::Unlinked, || line(entry));
+        }
+        judgement.judge_requests(web, &knowledge);
+        judgement.judge_healthy(web, plan, crawl, &knowledge);
+        judgement.judge_accounts(web, crawl, &knowledge);
+        Ok(judgement)
+    }
+
+    pub fn is_pass(&self) -> bool {
+        self.verdict.pass && self.breaches.is_empty()
+    }
+
+    fn add(&mut self, breach: Breach, what: impl FnOnce() -> String) {
+        let (count, shown) = self.breaches.entry(breach).or_default();
+        *count += 1;
+        if shown.len() < crate::limits::SIM_BREACH_COUNT_SHOWN {
+            shown.push(what());
+        }
+    }
+
+    fn judge_requests(&mut self, web: &Web, knowledge: &Knowledge) {
+        for (place, tally) in sorted(&knowledge.asked) {
+            if tally.page_count > 1 {
+                self.add(Breach::FetchedTwice, || {
+                    format!("{} times: {}", tally.page_count, web.url(place))
+                });
+            }
+            if !knowledge.may_know(&place) {
+                self.add(Breach::Unlinked, || web.url(place));
+            }
+        }
+    }
+
+    fn judge_healthy(&mut self, web: &Web, plan: &CrawlPlan, crawl: &Crawl, known: &Knowledge) {
+        let stored = stored_places(web, crawl);
+        let tries = u32::from(plan.settings.retry_count_max) + 1;
+        for place in ordered(&known.told_by_healthy) {
+            if !web.is_healthy(place.host) {
+                continue;
+            }
+            let tally = known.tally(&place);
+            let stored_count = stored.get(&place).copied().unwrap_or(0);
+            if tally.page_count == 1 && stored_count != 1 {
+                let url = web.url(place);
+                self.add(Breach::NotStored, || format!("in the index {stored_count} times: {url}"));
+            }
+            let denied = is_denied(web, &place);
+            if crawl.is_stopped && tally.request_count == 0 && !denied {
+                // Counted as waiting by `judge_accounts`.
+                continue;
+            }
+            if !is_right(&place, tally, denied, tries) {
+                self.add(Breach::Missed, || format!("{} {tally:?}", web.url(place)));
+            }
+        }
+    }
+
+    fn judge_accounts(&mut self, web: &Web, crawl: &Crawl, known: &Knowledge) {
+        let named = named_places(web, crawl);
+        let lost: Vec<Place> = ordered(&known.learnt)
+            .into_iter()
+            .filter(|place| known.tally(place).request_count == 0 && !named.contains(place))
+            .collect();
+        let (_, gauges) = merged(&crawl.reports);
+        // A host that waits for the robots.txt of another holds a URL outside of its queue.
+        let room = gauges.urls_queued + gauges.seen_deferred + gauges.hosts;
+        if crawl.is_stopped && lost.len() as u64 <= room {
+            self.waiting_count = lost.len() as u64;
+            return;
+        }
+        for place in lost {
+            self.add(Breach::Lost, || web.url(place));
+        }
+    }
+}
+
+/// What the crawler of this plan had promised.
+fn terms(plan: &CrawlPlan) -> Terms {
+    let settings = &plan.settings;
+    Terms {
+        delay_ms: settings.delay_ms,
+        crawl_delay_ms_max: settings.crawl_delay_ms_max,
+        retry_after_ms_max: settings.crawl_delay_ms_max,
+        ..Terms::default()
+    }
+}
+
+/// Whether a URL of a healthy host was asked for as often as it should be.
+fn is_right(place: &Place, tally: Tally, denied: bool, tries: u32) -> bool {
+    let Tally { request_count, page_count, redirect_count, put_off_count } = tally;
+    if denied {
+        return request_count == 0;
+    }
+    match place.kind {
+        Kind::Redirect => (request_count, redirect_count) == (1, 1),
+        Kind::Missing | Kind::Gone => request_count == 1,
+        Kind::Broken => (1..=tries).contains(&request_count),
+        // Put off as often as it was announced, then fetched; or put off every time.
+        Kind::Busy => {
+            request_count == page_count + put_off_count
+                && (page_count == 1 || put_off_count == tries)
+        }
+        _ => (request_count, page_count) == (1, 1),
+    }
+}
+
+/// URLs that the crawl's own logs, of requests and of URLs given up, name with an outcome. The URL
+/// is the sixth field of a line in both.
+fn named_places(web: &Web, crawl: &Crawl) -> HashSet<Place> {
+    let is_log = |path: &Path| path.starts_with("requests");
+    let logs = crawl.files.iter().filter(|(path, _)| is_log(path));
+    let texts = logs.map(|(_, bytes)| String::from_utf8_lossy(bytes));
+    let mut named = HashSet::new();
+    for text in texts {
+        let urls = text.lines().filter(|line| !line.starts_with('#'));
+        named.extend(urls.filter_map(|line| place_of(web, line.split(' ').nth(5)?)));
+    }
+    named
+}
+
+/// How often each URL stands in the indexes with status 200.
+fn stored_places(web: &Web, crawl: &Crawl) -> HashMap<Place, u32> {
+    let is_index = |path: &Path| path.extension().is_some_and(|ending| ending == "cdxj");
+    let mut stored = HashMap::new();
+    for (_, bytes) in crawl.files.iter().filter(|(path, _)| is_index(path)) {
+        for line in String::from_utf8_lossy(bytes).lines() {
+            let Some(start) = line.find('{') else { continue };
+            let Ok(fields) = serde_json::from_str::<serde_json::Value>(&line[start..]) else {
+                continue;
+            };
+            let place = fields["url"].as_str().and_then(|url| place_of(web, url));
+            if let Some(place) = place.filter(|_| fields["status"] == "200") {
+                *stored.entry(place).or_insert(0) += 1;
+            }
+        }
+    }
+    stored
+}
+
+/// In an order that does not depend on a hash table: equal runs print equal lines.
+fn sorted(tallies: &HashMap<Place, Tally>) -> Vec<(Place, Tally)> {
+    let mut all: Vec<_> = tallies.iter().map(|(place, tally)| (*place, *tally)).collect();
+    all.sort_unstable_by_key(|(place, _)| *place);
+    all
+}
+
+fn ordered(places: &HashSet<Place>) -> Vec<Place> {
+    let mut all: Vec<_> = places.iter().copied().collect();
+    all.sort_unstable();
+    all
+}
+
+fn line(entry: &Entry) -> String {
+    let seconds = entry.at.0 as f64 / 1e9;
+    format!("{seconds:.3} s {} {} {} {}", entry.local, entry.host, entry.path, entry.status)
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (breach, (count, shown)) in &self.breaches {
+            writeln!(out, "  {}: {count}", breach.name())?;
+            for what in shown {
+                writeln!(out, "    {what}")?;
+            }
+        }
+        if self.verdict.pass {
+            return Ok(());
+        }
+        self.verdict.to_string().lines().try_for_each(|line| writeln!(out, "  {line}"))
+    }
+}
