@@ -244,7 +244,11 @@ fn web_says_its_seed_url_serves_it_and_keeps_a_log() {
     assert!(status.starts_with("HTTP/1.1 200"), "{status}");
     terminate(&child);
     assert!(wait(&mut child).success());
-    assert!(lines(&log).iter().any(|line| line.ends_with(" / 200")), "{:?}", lines(&log));
+    assert!(
+        lines(&log).iter().any(|line| line.contains(" whole ") && line.ends_with(" / 200")),
+        "{:?}",
+        lines(&log)
+    );
     assert!(lines(&truth)[0].contains(seed_url), "{:?}", lines(&truth));
 }
 
@@ -299,4 +303,122 @@ fn a_name_that_nobody_resolves_ends_with_one() {
     let arguments = [&fast[..], &["--dns", &dns]].concat();
     let output = crawl("http://nowhere.test/", &arguments);
     assert_ends(&output, 1, &["no page was fetched", "http://nowhere.test/"]);
+}
+
+// --- a disk that fails --------------------------------------------------------------------------
+
+/// A web, and a crawl of it whose files may not grow beyond so many bytes. A limit of the process
+/// is the smallest disk that can be had without being root: writes beyond it fail as on a full one.
+struct Cramped {
+    web: Child,
+    crawl: Child,
+    errors: std::sync::mpsc::Receiver<String>,
+    folder: tempfile::TempDir,
+}
+
+impl Cramped {
+    fn start(file_bytes_max: u64) -> Cramped {
+        let folder = tempfile::tempdir().unwrap();
+        let listen = format!("0.0.0.0:{}", free_port());
+        let dns = format!("127.0.0.1:{}", free_port());
+        let mut web = nephila(&["web", "--hosts", "4", "--pages", "60"])
+            .args(["--listen", &listen, "--dns", &dns])
+            .spawn()
+            .unwrap();
+        let mut seed = String::new();
+        BufReader::new(web.stdout.take().unwrap()).read_line(&mut seed).unwrap();
+        // Ignored signals stay ignored in what is executed; this one would end the process.
+        let mut crawl = Command::new("sh")
+            .args(["-c", "trap '' XFSZ; exec prlimit --fsize=\"$0\":unlimited \"$@\""])
+            .args([&file_bytes_max.to_string(), env!("CARGO_BIN_EXE_nephila"), "crawl"])
+            .args([seed.trim(), "--out", folder.path().join("out").to_str().unwrap(), "--json"])
+            .args(["--dns", &dns, "--allow-private", "--delay-ms", "20"])
+            .args(["--contact", "http://crawler.test/"])
+            .env_remove("NEPHILA_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stderr = BufReader::new(crawl.stderr.take().unwrap());
+        let (sender, errors) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Cramped { web, crawl, errors, folder }
+    }
+
+    /// Reads on until a line says `text`, and gives it.
+    #[track_caller]
+    fn wait_for(&self, text: &str) -> String {
+        let mut before = Vec::new();
+        loop {
+            match self.errors.recv_timeout(PATIENCE) {
+                Ok(line) if line.contains(text) => return line,
+                Ok(line) => before.push(line),
+                Err(_) => panic!("{text:?} was not said: {before:#?}"),
+            }
+        }
+    }
+
+    fn make_room(&self) {
+        let pid = self.crawl.id().to_string();
+        let raised = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status();
+        assert!(raised.unwrap().success());
+    }
+
+    fn warc_names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path().join("out/warc")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+}
+
+impl Drop for Cramped {
+    fn drop(&mut self) {
+        for child in [&mut self.web, &mut self.crawl] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+#[test]
+fn a_disk_without_room_pauses_the_crawl_and_room_lets_it_end() {
+    let mut cramped = Cramped::start(100_000);
+    let said = cramped.wait_for("paused, the disk fails");
+    let out = cramped.folder.path().join("out").canonicalize().unwrap();
+    for part in [out.to_str().unwrap(), "write WARC file", "goes on by itself", "Ctrl-C"] {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+    cramped.make_room();
+    cramped.wait_for("the disk works again");
+    assert!(wait(&mut cramped.crawl).success());
+    let object: Value = serde_json::from_reader(cramped.crawl.stdout.take().unwrap()).unwrap();
+    assert_eq!(object["exit"], "done");
+    let names = cramped.warc_names();
+    assert!(names.iter().all(|name| !name.ends_with(".open")), "{names:?}");
+    let mut urls = Vec::new();
+    for name in names.iter().filter(|name| name.ends_with(".cdxj")) {
+        for line in lines(out.join("warc").join(name).to_str().unwrap()) {
+            let json: Value = serde_json::from_str(line.splitn(3, ' ').nth(2).unwrap()).unwrap();
+            urls.push((json["url"].as_str().unwrap().to_owned(), json["status"] == "200"));
+        }
+    }
+    let count = urls.len();
+    urls.sort();
+    urls.dedup();
+    assert_eq!(urls.len(), count, "nothing is stored twice");
+    let is_page = |url: &str| !url.ends_with("/robots.txt") && !url.contains("/sitemap");
+    let pages = urls.iter().filter(|(url, is_ok)| *is_ok && is_page(url)).count();
+    assert!(pages > 20);
+    assert_eq!(object["pages"], pages);
+}
+
+#[test]
+fn a_signal_ends_a_crawl_that_waits_for_its_disk() {
+    let mut cramped = Cramped::start(100_000);
+    cramped.wait_for("paused, the disk fails");
+    terminate(&cramped.crawl);
+    assert_eq!(wait(&mut cramped.crawl).code(), Some(1));
+    cramped.wait_for("the crawl was given up: write WARC file");
 }

@@ -2,7 +2,9 @@
 
 mod support;
 
+use nephila::config::Settings;
 use nephila::metrics::{Count, merged};
+use nephila::url::registrable_domain;
 use nephila::web::truth::Expect;
 use nephila::web::{Web, WebSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +15,11 @@ fn spec(profile: &str, host_count: u32, page_count: u64) -> WebSpec {
     WebSpec { host_count, page_count, ..spec }
 }
 
-/// Requests by URL, robots.txt aside.
+/// Requests by URL, robots.txt and sitemaps aside.
 fn requests(spec: &WebSpec, crawl: &Crawl) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
-    for entry in crawl.log.iter().filter(|entry| entry.path != "/robots.txt") {
+    let is_page = |path: &str| path != "/robots.txt" && !path.starts_with("/sitemap");
+    for entry in crawl.log.iter().filter(|entry| is_page(&entry.path)) {
         let port = if spec.port == 80 { String::new() } else { format!(":{}", spec.port) };
         let host = entry.host.split(':').next().unwrap_or_default();
         *counts.entry(format!("http://{host}{port}{}", entry.path)).or_default() += 1;
@@ -88,6 +91,24 @@ fn hosts_that_share_an_address_share_its_pace() {
     assert_polite(&crawl, 1_000);
     let addresses: BTreeSet<_> = crawl.log.iter().map(|entry| entry.local.ip()).collect();
     assert_eq!(addresses.len(), 4);
+}
+
+#[test]
+fn hosts_of_one_domain_share_a_pace_where_it_is_asked_for() {
+    let spec = WebSpec { hosts_per_site: 5, hosts_per_address: 2, ..spec("plain", 20, 100) };
+    let settings = Settings { domain_delay_ms: 3_000, ..settings() };
+    let crawl = crawl(4, spec.clone(), 3, settings);
+    assert_exact(&spec, &crawl);
+    assert_polite(&crawl, 1_000);
+    let mut last: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut entries: Vec<_> = crawl.log.iter().collect();
+    entries.sort_by_key(|entry| entry.at);
+    for entry in entries {
+        let name = entry.host.split(':').next().unwrap_or_default();
+        let before = last.insert(registrable_domain(name), entry.at.0);
+        assert!(before.is_none_or(|before| entry.at.0 - before >= 3_000_000_000), "{entry:?}");
+    }
+    assert!(last.len() < 20 && last.len() > 1, "{} domains", last.len());
 }
 
 #[test]

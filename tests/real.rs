@@ -40,14 +40,16 @@ fn a_real_crawl_on_all_cores_fetches_the_reachable_set_politely() {
     let text = std::fs::read_to_string(&log).expect("the log");
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
-    for line in text.lines() {
-        let entry = Entry::parse(line).expect("a log line");
-        if entry.path != "/robots.txt" {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut log: Vec<_> = lines.map(|line| Entry::parse(line).expect("a log line")).collect();
+    log.sort_by_key(|entry| entry.at);
+    for entry in log {
+        if entry.path != "/robots.txt" && !entry.path.starts_with("/sitemap") {
             *counts.entry(format!("http://{}{}", entry.host, entry.path)).or_default() += 1;
         }
         for name in [entry.host.to_string(), entry.local.ip().to_string()] {
             if let Some(before) = last.insert(name, entry.at.0) {
-                assert!(entry.at.0 - before >= 100_000_000, "too soon: {line}");
+                assert!(entry.at.0 - before >= 100_000_000, "too soon: {entry:?}");
             }
         }
     }
@@ -73,7 +75,7 @@ fn a_page_limit_is_met_exactly_on_all_cores() {
     let place = tempfile::tempdir().expect("a directory");
     let log = place.path().join("web.log");
     let profile = WebSpec::profile("plain").expect("a profile");
-    let spec = WebSpec { host_count: 50, page_count: 1_000, ..profile };
+    let spec = WebSpec { host_count: 50, page_count: 1_000, sitemap_fraction: 1.0, ..profile };
     let plan = StandPlan { log: Some(log.clone()), ..StandPlan::default() };
     let stand = Stand::start(spec, plan).expect("a web");
     let seed = Url::parse(&stand.seed_url).expect("a URL");
@@ -83,8 +85,11 @@ fn a_page_limit_is_met_exactly_on_all_cores() {
     stand.stop().expect("a whole log");
     assert_eq!(summary.reason, EndReason::PageLimit);
     let text = std::fs::read_to_string(&log).expect("the log");
-    let pages = text.lines().filter(|line| !line.contains("/robots.txt")).count();
+    let is_page =
+        |entry: &Entry| entry.path != "/robots.txt" && !entry.path.starts_with("/sitemap");
+    let pages = text.lines().filter_map(Entry::parse).filter(is_page).count();
     assert_eq!(pages, 77, "by the web's log");
+    assert!(text.contains("/sitemap.xml"), "and sitemaps beside them");
 }
 
 /// A server by hand, whose robots.txt is somewhere else. Says which paths were asked for, in order.
@@ -125,6 +130,7 @@ fn crawl_with_moved_robots(location: impl Fn(u16) -> String) -> Vec<String> {
         allow_private: true,
         dns: vec!["127.0.0.1:9".parse().expect("an address")],
         delay_ms: 20,
+        retry_base_ms: 20,
         ..Settings::default()
     };
     let seed = Url::parse(&format!("http://127.0.0.1:{port}/")).expect("a URL");

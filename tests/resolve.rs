@@ -4,7 +4,7 @@
 use nephila::base::Time;
 use nephila::dnswire::{self, FrameReader, Kind, Query, Rcode, encode_answer};
 use nephila::flow::ResolveError;
-use nephila::io::sim::{NetModel, START, Sim, SimStream, SimWorld, Unknown};
+use nephila::io::sim::{Faults, NetModel, START, Sim, SimStream, SimWorld, Unknown};
 use nephila::io::{Datagram, Listener, Net, Spawn, Stream};
 use nephila::limits::{
     DNS_ADDRESS_COUNT_MAX, DNS_FAILURE_SECONDS, DNS_IN_FLIGHT_MAX, DNS_NEGATIVE_SECONDS_MAX,
@@ -235,7 +235,8 @@ fn servers_that_are_not_there_fail_the_lookup() {
 #[test]
 fn with_a_third_of_all_datagrams_lost_names_are_still_found() {
     let (sim, servers, _) = stage(9);
-    sim.set_net(NetModel { datagram_loss_per_mille: 333, ..NetModel::default() });
+    let faults = Faults { datagram_loss_per_mille: 333, ..Faults::default() };
+    sim.set_net(NetModel { faults, ..NetModel::default() });
     for at in [FIRST, SECOND] {
         serve(&servers, at, |query, _| found(query, &["8.8.8.8"], 300));
     }

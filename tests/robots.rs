@@ -170,6 +170,15 @@ fn respelt_path(path: &str) -> String {
     respelt(path).replace('*', "%2A")
 }
 
+/// Where we differ from Google's parser, of 81,968 questions: by the RFC's letter in all of them.
+const DIFFERENCES: [(&str, u64); 2] = [
+    ("other records do not end a group (RFC 9309 2.2.4)", 1_090),
+    ("percent-encoding (RFC 9309 2.2.2)", 110),
+];
+
+/// Real files in the corpus; each is asked about.
+const FILE_COUNT: usize = 400;
+
 #[test]
 fn real_files_are_judged_as_googles_parser_judges_them() {
     let Some(files) = corpus("robots") else { return };
@@ -199,8 +208,9 @@ fn real_files_are_judged_as_googles_parser_judges_them() {
         }
     }
     println!("{} files, {checks} checks; differences by reason: {excuses:#?}", files.len());
+    assert_eq!(files.len(), FILE_COUNT, "files of the folder");
     assert!(checks > 50_000, "{checks}");
-    assert!(excuses.values().sum::<u64>() < checks / 25, "{excuses:?}");
+    assert_eq!(excuses.into_iter().collect::<Vec<_>>(), DIFFERENCES, "by reason");
 }
 
 fn is_token(name: &str) -> bool {

@@ -38,6 +38,7 @@ macro_rules! seam_tests {
             both_ends_agree_on_their_addresses,
             a_closing_peer_ends_the_stream,
             sending_to_a_closed_peer_fails_in_the_end,
+            a_reset_is_told_from_a_close_behind_the_bytes_before_it,
             a_stream_is_quiet_until_the_peer_speaks_or_closes,
             datagrams_make_the_round_trip,
             a_connected_socket_hears_only_its_peer,
@@ -228,6 +229,16 @@ async fn a_closing_peer_ends_the_stream<W: World>(world: W, ip: IpAddr) {
     assert!(matches!(after, Ok(None)), "the end stays the end");
 }
 
+async fn a_reset_is_told_from_a_close_behind_the_bytes_before_it<W: World>(world: W, ip: IpAddr) {
+    let (mut server, mut client) = pair(&world, ip).await;
+    server.send(pattern(1_000), Time::NEVER).await.unwrap();
+    assert_eq!(receive_exactly(&mut client, 1_000).await, pattern(1_000));
+    server.reset();
+    let after = client.receive(deadline_in_ms(&world, 5_000)).await;
+    assert!(matches!(after, Err(NetError::Reset)), "not an orderly end");
+    assert!(!client.is_quiet(), "a pool must not keep it");
+}
+
 async fn sending_to_a_closed_peer_fails_in_the_end<W: World>(world: W, ip: IpAddr) {
     let (server, mut client) = pair(&world, ip).await;
     drop(server);
@@ -312,7 +323,7 @@ async fn appended_bytes_are_read_back<W: World>(world: W, _ip: IpAddr) {
     drop(file);
     let file = world.open(path).await.ok().unwrap();
     assert_eq!(file.size(), written.len() as u64);
-    assert_eq!(file.append(b"more".to_vec()).await, Ok(b"more".to_vec()));
+    assert_eq!(file.append_back(b"more".to_vec()).await, (b"more".to_vec(), Ok(())));
     assert_eq!(file.read_at(end as u64, 100).await, Ok([&written[end..], b"more"].concat()));
 }
 

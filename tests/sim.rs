@@ -1,9 +1,9 @@
-//! The simulator's own promises: exact virtual time, one history per seed, tasks that can be killed
-//! and a disk that can lose what was not synced. Its network is in `sim_net.rs`, what it shares
-//! with the real world in `seam.rs`.
+//! The simulator's own promises: exact virtual time, one history per seed, tasks that are killed.
+//! Its network is in `sim_net.rs`, its disk in `sim_disk.rs`, what it shares with the real world in
+//! `seam.rs`.
 
 use nephila::base::Time;
-use nephila::io::sim::{DiskModel, START, Sim, SimError, SimWorld};
+use nephila::io::sim::{START, Sim, SimError, SimWorld};
 use nephila::io::{
     Clock, Disk, DiskError, File, Inbox, Listener, Net, Outbox, Random, Spawn, Stream,
 };
@@ -281,67 +281,6 @@ fn the_wall_clock_jumps_and_the_monotonic_one_does_not() {
 }
 
 #[test]
-fn a_power_cut_keeps_what_was_synced_and_at_most_what_was_written() {
-    let mut lengths = std::collections::BTreeSet::new();
-    let mut names_lost = 0;
-    for seed in 0..50 {
-        let sim = Sim::new(seed);
-        let world = sim.world(0);
-        sim.block_on(async {
-            let file = world.create(Path::new("synced")).await.unwrap();
-            file.append(vec![1; 100]).await.unwrap();
-            file.sync().await.unwrap();
-            file.append(vec![2; 100]).await.unwrap();
-            world.sync_dir(Path::new("")).await.unwrap();
-            let file = world.create(Path::new("nameless")).await.unwrap();
-            file.append(vec![3; 10]).await.unwrap();
-            file.sync().await.unwrap();
-        })
-        .unwrap();
-        sim.kill(0);
-        sim.lose_unsynced();
-        let files = sim.files();
-        let kept = &files[Path::new("synced")];
-        assert!(
-            kept.len() >= 100 && kept[..] == [vec![1; 100], vec![2; 100]].concat()[..kept.len()]
-        );
-        lengths.insert(kept.len());
-        match files.get(Path::new("nameless")) {
-            Some(bytes) => assert_eq!(bytes, &[3; 10]),
-            None => names_lost += 1,
-        }
-    }
-    assert!(lengths.len() > 10, "tails are cut at many places");
-    assert!((10..40).contains(&names_lost), "{names_lost} of 50");
-}
-
-#[test]
-fn a_sync_that_did_not_end_promises_nothing() {
-    let mut shortest = usize::MAX;
-    for seed in 0..50 {
-        let sim = Sim::new(seed);
-        sim.set_disk(DiskModel { sync_us_min: 10, sync_us_max: 10, ..DiskModel::default() });
-        let world = sim.world(0);
-        sim.put_file(Path::new("log"), Vec::new());
-        let own = world.clone();
-        world.spawn(async move {
-            let file = own.open(Path::new("log")).await.unwrap();
-            file.append(vec![1; 100]).await.unwrap();
-            file.sync().await.unwrap();
-            unreachable!("killed before");
-        });
-        sim.keep_events();
-        while !sim.events().iter().any(|event| event.kind == "sync") {
-            sim.run_until(sim.now() + Duration::from_micros(1)).unwrap();
-        }
-        sim.kill(0);
-        sim.lose_unsynced();
-        shortest = shortest.min(sim.files()[Path::new("log")].len());
-    }
-    assert!(shortest < 50, "the tail was lost under some seed");
-}
-
-#[test]
 fn nodes_have_directories_of_their_own_on_the_disk() {
     let sim = Sim::new(1);
     let nodes = [sim.world_in(0, Path::new("node-0")), sim.world_in(1, Path::new("node-1"))];
@@ -373,28 +312,4 @@ fn two_appends_at_once_are_a_mistake_that_shows() {
         });
     }
     let _ = sim.run_until_idle();
-}
-
-#[test]
-fn a_sync_that_a_truncation_overtook_promises_nothing() {
-    let kept_bytes = |seed| {
-        let sim = Sim::new(seed);
-        sim.put_file(Path::new("log"), Vec::new());
-        let world = sim.world(0);
-        let file = Rc::new(sim.block_on(world.open(Path::new("log"))).unwrap().ok().unwrap());
-        let syncing = file.clone();
-        let overtaken = async {
-            file.append(vec![1; 100]).await.unwrap();
-            world.spawn(async move { syncing.sync().await.unwrap() });
-            world.sleep_until(world.now() + Duration::from_micros(1)).await;
-            file.truncate(0).await.unwrap();
-            file.append(vec![2; 100]).await.unwrap();
-        };
-        sim.set_disk(DiskModel { sync_us_min: 9_000, sync_us_max: 9_000, ..DiskModel::default() });
-        sim.block_on(overtaken).unwrap();
-        sim.run_until_idle().unwrap();
-        sim.lose_unsynced();
-        sim.files()[Path::new("log")].len()
-    };
-    assert!((0..20).any(|seed| kept_bytes(seed) < 100));
 }

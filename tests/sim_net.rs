@@ -2,7 +2,7 @@
 //! what datagrams suffer.
 
 use nephila::base::Time;
-use nephila::io::sim::{NetModel, START, Sim, SimStream, SimWorld, Unknown};
+use nephila::io::sim::{Faults, NetModel, START, Sim, SimStream, SimWorld, Unknown};
 use nephila::io::{Clock, Datagram, Listener, Net, NetError, Spawn, Stream};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -146,7 +146,7 @@ fn an_abort_and_a_close_over_unread_bytes_are_resets() {
     sim.block_on(async {
         let (mut here, mut there) = pair(&server, &client).await;
         here.send(vec![5; 9], NEVER).await.unwrap();
-        here.abort();
+        here.reset();
         assert_eq!(drain(&mut there).await, (vec![5; 9], Err(NetError::Reset)));
         assert_eq!(there.send(vec![1], NEVER).await, Err(NetError::Reset));
 
@@ -281,7 +281,8 @@ fn only_a_connected_datagram_socket_is_told_that_nobody_listens() {
 fn datagrams_are_lost_at_the_rate_of_the_model_and_when_nobody_reads() {
     let received_of_thousand = |datagram_loss_per_mille| {
         let sim = Sim::new(1);
-        sim.set_net(NetModel { datagram_loss_per_mille, ..NetModel::default() });
+        let faults = Faults { datagram_loss_per_mille, ..Faults::default() };
+        sim.set_net(NetModel { faults, ..NetModel::default() });
         let world = sim.world(0);
         let received = sim.block_on(async {
             let server = world.datagram(address("192.0.2.53:53"), None).unwrap();

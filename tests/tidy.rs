@@ -16,8 +16,10 @@ const LAYERS: &[&[&str]] = &[
     &["flow", "metrics", "config"],
     &["seed", "frontier", "resolve", "fetch", "parse", "dedup", "store"],
     &["shard"],
-    &["engine", "control", "web", "tools", "main", "flags", "lib", "bench"],
+    &["engine", "control", "web", "tools", "audit", "main", "flags", "lib", "bench"],
 ];
+/// All that the referee may use of the crate: it shares no code with what it judges.
+const REFEREE_USES: &[&str] = &["audit", "base", "limits"];
 const PROTOCOLS: usize = 1;
 const STAGES: usize = 3;
 
@@ -29,6 +31,7 @@ type Rule = fn(&Source) -> Vec<String>;
 
 const RULES: &[Rule] = &[
     layers,
+    referee_apart,
     glommio_in_its_place,
     unsafe_in_its_place,
     sizes,
@@ -83,6 +86,17 @@ fn layers(source: &Source) -> Vec<String> {
         .into_iter()
         .filter(|(_, used)| !allowed(used))
         .map(|(line, used)| source.breach(line, format!("`{module}` may not use `{used}`")))
+        .collect()
+}
+
+fn referee_apart(source: &Source) -> Vec<String> {
+    if source.module() != Some("audit") {
+        return Vec::new();
+    }
+    crate_paths(&source.code)
+        .into_iter()
+        .filter(|(_, used)| !REFEREE_USES.contains(&used.as_str()))
+        .map(|(line, used)| source.breach(line, format!("the referee may not use `{used}`")))
         .collect()
 }
 
@@ -273,6 +287,14 @@ fn a_breach_of_the_layers_is_found() {
         "/// See [`crate::url::UrlError`].\nconst A: u8 = 1;"
     ));
     assert!(!breaks(layers, "src/engine.rs", "use crate::{shard, store::{Store, fetch}};"));
+}
+
+#[test]
+fn a_referee_that_uses_the_crawler_is_found() {
+    assert!(breaks(referee_apart, "src/audit/book.rs", "use crate::robotstxt::Robots;"));
+    assert!(breaks(referee_apart, "src/audit/mod.rs", "use crate::{base::Time, url::Url};"));
+    assert!(!breaks(referee_apart, "src/audit/mod.rs", "use crate::{base::Time, limits};"));
+    assert!(!breaks(referee_apart, "src/web/log.rs", "use crate::url::Url;"));
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! The same rows on simulated public addresses, where what is private can be told from what is
+//! not, and a day takes seconds.
+
+use super::evidence::{Logged, request_lines};
+use super::support::{Crawl, crawl_from, settings, url};
+use super::{ROWS, breach};
+use nephila::config::Settings;
+use nephila::web::{Web, WebSpec};
+
+/// All addresses begin with a public octet.
+fn spec() -> WebSpec {
+    let profile = WebSpec::profile("hostile").expect("a profile");
+    WebSpec { network: [93, 16], port: 80, ..profile }
+}
+
+fn public_only() -> Settings {
+    Settings { allow_private: false, host_page_cap: 200, ..settings() }
+}
+
+fn crawl(seeds: impl FnOnce(&Web) -> Vec<String>, settings: Settings) -> (Crawl, Vec<Logged>) {
+    let web = Web::new(spec()).expect("a sound spec");
+    let seeds = seeds(&web).iter().map(|seed| url(seed)).collect();
+    let mut crawl = crawl_from(7, spec(), 2, settings, seeds);
+    crawl.log.sort_by_key(|entry| entry.at);
+    let is_log = |path: &std::path::Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.starts_with("requests") && name.starts_with("shard-")
+    };
+    let logs = crawl.files.iter().filter(|(path, _)| is_log(path));
+    let logged = logs.flat_map(|(_, bytes)| request_lines(bytes)).collect();
+    (crawl, logged)
+}
+
+fn row_url(web: &Web, name: &str) -> String {
+    let row = ROWS.iter().find(|row| row.name == name).expect("a row");
+    web.hostile().expect("hostile hosts").url(row, "/")
+}
+
+#[test]
+fn every_plain_row_ends_as_the_table_demands_in_simulation_too() {
+    let index = |web: &Web| vec![web.hostile().expect("hostile hosts").index_url()];
+    let (crawl, logged) = crawl(index, public_only());
+    let mut breaches = Vec::new();
+    for row in ROWS.iter().filter(|row| !row.is_secret()) {
+        let page = format!("http://{}.hostile.test/", row.name);
+        for (target, ends) in [("", row.ends), ("robots.txt", row.robots_ends)] {
+            let url = format!("{page}{target}");
+            let lines = logged.iter().filter(|line| line.url == url);
+            let outcomes: Vec<&str> = lines.map(|line| line.outcome.as_str()).collect();
+            breaches.extend(breach(row, target, ends, &outcomes));
+        }
+    }
+    assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+    let metadata = "http://169.254.169.254/latest/meta-data/";
+    let refused: Vec<_> = logged.iter().filter(|line| line.url == metadata).collect();
+    assert_eq!(refused.len(), 1, "the redirect is followed up to the address");
+    assert_eq!(refused[0].outcome, "address_refused");
+    let private = crawl.log.iter().find(|entry| !entry.local.ip().to_string().starts_with("93."));
+    assert!(private.is_none(), "{private:?}");
+}
+
+#[test]
+fn a_name_that_moves_to_a_private_address_is_followed_no_further() {
+    let (crawl, logged) = crawl(|web| vec![row_url(web, "dns-rebound")], public_only());
+    let asked = crawl.log.iter().filter(|entry| entry.path.starts_with("/p")).count();
+    assert!(asked > 10, "fetched while the name was public: {asked}");
+    assert!(crawl.log.iter().all(|entry| entry.local.ip().to_string().starts_with("93.")));
+    let last = logged.last().expect("requests");
+    assert_eq!(last.outcome, "address_refused", "checked again when the answer ran out");
+}
+
+#[test]
+fn rules_that_were_tightened_are_honoured_within_a_day() {
+    let half_hour_ms = 1_800_000;
+    let settings = Settings { delay_ms: half_hour_ms, ..public_only() };
+    let (crawl, _) = crawl(|web| vec![row_url(web, "robots-tightened")], settings);
+    let first_at = crawl.log.first().expect("robots.txt").at;
+    let day_ns = 24 * 3_600 * 1_000_000_000;
+    let late = crawl.log.iter().filter(|entry| entry.path.starts_with("/late/"));
+    let last_late = late.map(|entry| entry.at.0 - first_at.0).max().expect("allowed at first");
+    assert!(last_late < day_ns, "{last_late}");
+    let last = crawl.log.last().expect("requests").at.0 - first_at.0;
+    assert!(last > day_ns, "the crawl went on for longer than a day");
+}

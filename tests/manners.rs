@@ -1,0 +1,369 @@
+//! How the crawler treats one server: RFC 9309 and politeness, rule by rule, in simulation. The
+//! server is written by hand for each rule, and what it saw is the judge.
+
+#[path = "support/scripted.rs"]
+mod scripted;
+mod support;
+
+use nephila::config::Settings;
+use nephila::io::sim::Sim;
+use nephila::url::Url;
+use scripted::{Act, Asked, body, page, say, serve};
+use std::time::Duration;
+use support::{crawl_in, settings};
+
+const HOUR: u64 = 3_600;
+
+/// Crawls from `seeds` and says what the server saw, with the second of each request.
+fn crawl(
+    seeds: &[&str],
+    settings: Settings,
+    script: impl Fn(&Asked) -> Act + 'static,
+) -> Vec<(u64, String, Asked)> {
+    let sim = Sim::new(9);
+    let seen = serve(&sim, script);
+    let seeds = seeds.iter().map(|text| Url::parse(text).expect("a URL")).collect();
+    crawl_in(&sim, 3, settings, seeds);
+    let seen = seen.borrow();
+    let first = seen.first().cloned();
+    let mut lines = Vec::new();
+    for asked in seen.iter() {
+        let second = asked.second(first.as_ref().expect("one at least"));
+        lines.push((second, format!("{}{}", asked.to, asked.path), asked.clone()));
+    }
+    lines
+}
+
+fn targets(seen: &[(u64, String, Asked)]) -> Vec<&str> {
+    seen.iter().map(|(_, target, _)| target.as_str()).collect()
+}
+
+fn seconds(seen: &[(u64, String, Asked)]) -> Vec<u64> {
+    seen.iter().map(|(second, ..)| *second).collect()
+}
+
+/// True while the `count` first robots.txt requests are not over.
+fn counter() -> impl Fn(&Asked, usize) -> bool {
+    let count = std::cell::Cell::new(0);
+    move |asked, limit| {
+        if asked.path == "/robots.txt" {
+            count.set(count.get() + 1);
+        }
+        count.get() <= limit
+    }
+}
+
+#[test]
+fn rfc_9309_2_3_1_3_an_absent_robots_txt_allows_all() {
+    for status in ["404 Not Found", "410 Gone", "403 Forbidden", "401 Unauthorized"] {
+        let seen = crawl(&["http://10.0.0.1/a"], settings(), move |asked| {
+            if asked.path == "/robots.txt" { body(status, "Disallow: /") } else { page(&[]) }
+        });
+        assert_eq!(targets(&seen), ["10.0.0.1/robots.txt", "10.0.0.1/a"], "{status}");
+    }
+}
+
+#[test]
+fn rfc_9309_2_3_1_4_a_failing_robots_txt_forbids_all_and_is_tried_again_with_patience() {
+    let seen = crawl(&["http://10.0.0.1/a"], settings(), |_| body("500 Oops", ""));
+    assert!(seen.iter().all(|(_, target, _)| target == "10.0.0.1/robots.txt"));
+    let at = seconds(&seen);
+    assert_eq!(at.len(), 4, "the first try and three more: {at:?}");
+    let waits: Vec<u64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!((1..=2).contains(&waits[0]), "{waits:?}");
+    assert!((5..=7).contains(&waits[1]), "{waits:?}");
+    assert!((30..=38).contains(&waits[2]), "{waits:?}");
+}
+
+#[test]
+fn rfc_9309_2_3_1_4_once_it_answers_the_pages_are_fetched() {
+    let is_down = counter();
+    let seen = crawl(&["http://10.0.0.1/a"], settings(), move |asked| {
+        let down = is_down(asked, 2);
+        match asked.path.as_str() {
+            "/robots.txt" if down => Act::Hang,
+            "/robots.txt" => body("200 OK", "User-agent: *\nDisallow: /no"),
+            _ => page(&["/no", "/b"]),
+        }
+    });
+    let robots = "10.0.0.1/robots.txt";
+    assert_eq!(targets(&seen), [robots, robots, robots, "10.0.0.1/a", "10.0.0.1/b"]);
+}
+
+#[test]
+fn a_throttled_robots_txt_is_asked_for_again_when_it_said() {
+    let is_busy = counter();
+    let seen = crawl(&["http://10.0.0.1/a"], settings(), move |asked| {
+        let busy = is_busy(asked, 1);
+        match asked.path.as_str() {
+            "/robots.txt" if busy => body("429 Too Many\r\nRetry-After: 600", ""),
+            "/robots.txt" => body("404 Not Found", ""),
+            _ => page(&[]),
+        }
+    });
+    assert_eq!(targets(&seen).len(), 3);
+    assert!((600..760).contains(&seconds(&seen)[1]), "{:?}", seconds(&seen));
+}
+
+#[test]
+fn rfc_9309_2_3_1_2_five_redirects_across_hosts_are_followed_and_a_sixth_is_not() {
+    for (hops, fetched) in [(5, true), (6, false)] {
+        let seen = crawl(&["http://10.0.0.1/a", "http://10.0.0.1/no"], settings(), move |asked| {
+            let IpStep { step, next } = IpStep::of(asked);
+            match asked.path.as_str() {
+                "/robots.txt" if step < hops => {
+                    body(&format!("301 Moved\r\nLocation: http://{next}/robots.txt"), "")
+                }
+                "/robots.txt" => body("200 OK", "User-agent: *\nDisallow: /no"),
+                _ => page(&[]),
+            }
+        });
+        let pages: Vec<&str> =
+            targets(&seen).into_iter().filter(|target| !target.ends_with("robots.txt")).collect();
+        let expected: &[&str] = if fetched { &["10.0.0.1/a"] } else { &[] };
+        assert_eq!(pages, expected, "{hops} hops: {:?}", targets(&seen));
+        if fetched {
+            assert_eq!(seen.len(), 7, "six robots.txt on six hosts, one page");
+        }
+    }
+}
+
+/// Hosts 10.0.0.1, 10.0.0.2 ... stand in a row.
+struct IpStep {
+    step: u8,
+    next: String,
+}
+
+impl IpStep {
+    fn of(asked: &Asked) -> IpStep {
+        let std::net::IpAddr::V4(address) = asked.to else { panic!("an IPv4 address") };
+        let last = address.octets()[3];
+        IpStep { step: last - 1, next: format!("10.0.0.{}", last + 1) }
+    }
+}
+
+#[test]
+fn robots_txts_that_redirect_to_each_other_end_both_hosts_and_not_the_crawl() {
+    let seeds = ["http://10.0.0.1/a", "http://10.0.0.2/a", "http://10.0.0.9/a"];
+    let seen = crawl(&seeds, settings(), |asked| {
+        let other = match asked.to.to_string().as_str() {
+            "10.0.0.1" => "10.0.0.2",
+            "10.0.0.2" => "10.0.0.1",
+            _ if asked.path == "/robots.txt" => return body("404 Not Found", ""),
+            _ => return page(&[]),
+        };
+        body(&format!("302 Found\r\nLocation: http://{other}/robots.txt"), "")
+    });
+    let pages: Vec<&str> =
+        targets(&seen).into_iter().filter(|target| !target.ends_with("robots.txt")).collect();
+    assert_eq!(pages, ["10.0.0.9/a"]);
+}
+
+/// Pages link to the next, for ever: /0 to /1 to /2.
+fn chain(asked: &Asked) -> Act {
+    let number: u32 = asked.path.trim_start_matches('/').parse().unwrap_or(0);
+    page(&[&format!("/{}", number + 1)])
+}
+
+#[test]
+fn rfc_9309_2_4_a_day_old_robots_txt_is_asked_for_again_with_its_version() {
+    let settings = Settings { delay_ms: 3_600_000, depth_max: 30, ..settings() };
+    let seen = crawl(&["http://10.0.0.1/0"], settings, |asked| match asked.path.as_str() {
+        "/robots.txt" if asked.head.contains("If-None-Match: \"v1\"\r\n") => {
+            say("HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nConnection: close\r\n\r\n")
+        }
+        "/robots.txt" => body("200 OK\r\nETag: \"v1\"", "User-agent: *\nDisallow: /27"),
+        _ => chain(asked),
+    });
+    let robots: Vec<&(u64, String, Asked)> =
+        seen.iter().filter(|(_, target, _)| target.ends_with("robots.txt")).collect();
+    assert_eq!(robots.len(), 2, "{:?}", targets(&seen));
+    assert!(robots[1].2.head.contains("If-None-Match"));
+    assert!((24 * HOUR..26 * HOUR).contains(&robots[1].0), "{}", robots[1].0);
+    assert_eq!(targets(&seen).last(), Some(&"10.0.0.1/26"), "its rules still hold");
+}
+
+#[test]
+fn a_robots_txt_that_is_tightened_is_obeyed_within_a_day() {
+    let settings = Settings { delay_ms: 3_600_000, depth_max: 40, ..settings() };
+    let is_open = counter();
+    let seen = crawl(&["http://10.0.0.1/0"], settings, move |asked| {
+        let open = is_open(asked, 1);
+        match asked.path.as_str() {
+            "/robots.txt" if open => body("200 OK", "User-agent: *\nDisallow:"),
+            "/robots.txt" => body("200 OK", "User-agent: *\nDisallow: /"),
+            _ => chain(asked),
+        }
+    });
+    assert_eq!(targets(&seen).last(), Some(&"10.0.0.1/robots.txt"));
+    assert!((20..30).contains(&seen.len()), "{}", seen.len());
+}
+
+#[test]
+fn rfc_9309_2_3_1_4_after_the_long_period_an_unreachable_robots_txt_counts_as_absent() {
+    let settings = Settings {
+        robots_relax_seconds: 2 * HOUR,
+        retry_count_max: 10,
+        breaker_give_up_count: 20,
+        ..settings()
+    };
+    let seeds: Vec<String> = (0..20).map(|number| format!("http://10.0.0.1/p{number}")).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let seen = crawl(&seeds, settings, |asked| match asked.path.as_str() {
+        "/robots.txt" => body("503 Down", ""),
+        _ => page(&[]),
+    });
+    let first_page = seen.iter().find(|(_, target, _)| !target.ends_with("robots.txt"));
+    let (second, ..) = first_page.expect("pages in the end");
+    assert!(*second >= 2 * HOUR, "{second}");
+}
+
+#[test]
+fn a_crawl_delay_is_kept_between_all_requests_however_long() {
+    let seen =
+        crawl(&["http://10.0.0.1/0"], Settings { depth_max: 3, ..settings() }, |asked| match asked
+            .path
+            .as_str()
+        {
+            "/robots.txt" => body("200 OK", "User-agent: *\nCrawl-delay: 900\n"),
+            _ => chain(asked),
+        });
+    assert_eq!(seconds(&seen), [0, 900, 1_800, 2_700, 3_600]);
+}
+
+#[test]
+fn a_crawl_delay_as_long_as_rules_last_still_lets_pages_be_fetched() {
+    let settings = Settings { depth_max: 2, robots_ttl_seconds: 60, ..settings() };
+    let seen = crawl(&["http://10.0.0.1/0"], settings, |asked| match asked.path.as_str() {
+        "/robots.txt" => body("200 OK", "User-agent: *\nCrawl-delay: 100\n"),
+        _ => chain(asked),
+    });
+    let robots = "10.0.0.1/robots.txt";
+    let pages = ["10.0.0.1/0", "10.0.0.1/1", "10.0.0.1/2"];
+    assert_eq!(targets(&seen), [robots, pages[0], robots, pages[1], robots, pages[2]]);
+}
+
+#[test]
+fn a_crawl_delay_beyond_the_bound_is_clamped_and_the_host_is_not_dropped() {
+    let settings = Settings { depth_max: 1, crawl_delay_ms_max: 60_000, ..settings() };
+    let seen = crawl(&["http://10.0.0.1/0"], settings, |asked| match asked.path.as_str() {
+        "/robots.txt" => body("200 OK", "User-agent: *\nCrawl-delay: 86400\n"),
+        _ => chain(asked),
+    });
+    assert_eq!(seconds(&seen), [0, 60, 120]);
+}
+
+#[test]
+fn retry_after_is_obeyed_in_seconds_as_a_date_and_clamped() {
+    let cases = [
+        ("120", 120),
+        ("Thu, 01 Jan 2026 00:10:00 GMT", 590),
+        ("99999999999999999999", 3_600),
+        ("-5", 1),
+        ("soon", 1),
+    ];
+    for (value, wait) in cases {
+        let tries = std::cell::Cell::new(0);
+        let seen = crawl(&["http://10.0.0.1/a"], settings(), move |asked| {
+            if asked.path == "/robots.txt" {
+                return body("404 Not Found", "");
+            }
+            tries.set(tries.get() + 1);
+            match tries.get() {
+                1 => body(&format!("503 Busy\r\nRetry-After: {value}"), ""),
+                _ => page(&[]),
+            }
+        });
+        let at = seconds(&seen);
+        assert_eq!(at.len(), 3, "{value}");
+        let waited = at[2] - at[1];
+        assert!(waited >= wait && waited <= wait * 5 / 4 + 12, "{value}: {waited}");
+    }
+}
+
+#[test]
+fn a_dead_server_is_left_alone_for_five_minutes_and_then_asked_once() {
+    let seeds: Vec<String> = (0..12).map(|number| format!("http://10.0.0.1/{number}")).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let seen = crawl(&seeds, settings(), |asked| match asked.path.as_str() {
+        "/robots.txt" => body("404 Not Found", ""),
+        _ => Act::Hang,
+    });
+    let at = seconds(&seen);
+    let pauses: Vec<u64> =
+        at.windows(2).map(|pair| pair[1] - pair[0]).filter(|pause| *pause >= 290).collect();
+    assert_eq!(pauses.len(), 3, "three whiles in vain, then given up: {at:?}");
+    for (pause, least) in pauses.iter().zip([300, 600, 1_200]) {
+        assert!((least..=least * 5 / 4 + 1).contains(pause), "{pauses:?}");
+    }
+    assert!(at.len() <= 1 + 5 + 3, "five failures and three probes: {at:?}");
+}
+
+#[test]
+fn urls_given_up_are_written_down_with_their_reason() {
+    let sim = Sim::new(9);
+    serve(&sim, |asked| match asked.path.as_str() {
+        "/robots.txt" => body("200 OK", "User-agent: *\nDisallow: /no"),
+        "/gone" => body("410 Gone", ""),
+        _ => Act::Hang,
+    });
+    let first = ["http://10.0.0.1/no".to_owned(), "http://10.0.0.1/gone".to_owned()];
+    let seeds = first.into_iter().chain((0..12).map(|number| format!("http://10.0.0.1/{number}")));
+    let seeds = seeds.map(|text| Url::parse(&text).expect("a URL")).collect();
+    let crawl = crawl_in(&sim, 1, settings(), seeds);
+    let log = &crawl.files[std::path::Path::new("requests/dead-00.log")];
+    let log = std::str::from_utf8(log).expect("text");
+    let mut reasons = std::collections::BTreeMap::new();
+    for line in log.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [_, outcome, tries, "0", "seed", url] = words[..] else { panic!("{line}") };
+        assert!(reasons.insert(url.to_owned(), (outcome.to_owned(), tries.to_owned())).is_none());
+    }
+    let of = |path: &str| {
+        let (outcome, tries) = &reasons[&format!("http://10.0.0.1{path}")];
+        (outcome.as_str(), tries.as_str())
+    };
+    assert_eq!(of("/gone"), ("client_error", "0"));
+    assert_eq!(of("/0"), ("reset", "3"));
+    assert_eq!(of("/11"), ("origin_down", "0"));
+    assert_eq!(reasons.len(), 13, "the forbidden one is no dead letter: {reasons:?}");
+}
+
+#[test]
+fn a_dead_server_that_comes_back_is_crawled_to_the_end() {
+    let down_until = 400;
+    let start = std::cell::OnceCell::new();
+    let seeds: Vec<String> = (0..12).map(|number| format!("http://10.0.0.1/{number}")).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let seen = crawl(&seeds, settings(), move |asked| {
+        let start = *start.get_or_init(|| asked.at);
+        match asked.path.as_str() {
+            "/robots.txt" => body("404 Not Found", ""),
+            _ if asked.at.since(start) < Duration::from_secs(down_until) => Act::Hang,
+            _ => page(&[]),
+        }
+    });
+    let well: std::collections::BTreeSet<&str> = seen
+        .iter()
+        .filter(|(second, ..)| *second >= down_until)
+        .map(|(_, target, _)| target.as_str())
+        .collect();
+    assert!(seconds(&seen).len() < 5 + 1 + 2 * 12, "{:?}", seconds(&seen));
+    let spent = targets(&seen).iter().filter(|target| **target == "10.0.0.1/0").count();
+    assert_eq!((spent, well.len()), (4, 11), "the first URL spent its tries, no other was lost");
+}
+
+#[test]
+fn a_server_that_labours_is_asked_less() {
+    let settings = Settings { depth_max: 6, ..settings() };
+    let seen = crawl(&["http://10.0.0.1/0"], settings, |asked| {
+        let answer =
+            if asked.path == "/robots.txt" { body("404 Not Found", "") } else { chain(asked) };
+        match answer {
+            Act::Say(text, _) => Act::Say(text, Duration::from_secs(2)),
+            Act::Hang => Act::Hang,
+        }
+    });
+    let gaps: Vec<u64> = seconds(&seen).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap >= 10), "five times two seconds: {gaps:?}");
+}

@@ -1,0 +1,78 @@
+//! URL seen on disk: whole crawls with merges, compactions and growth, judged by the servers' log.
+
+mod support;
+
+use nephila::config::Settings;
+use nephila::metrics::{Count, merged};
+use nephila::web::truth::Expect;
+use nephila::web::{Web, WebSpec};
+use std::collections::BTreeMap;
+use support::{Crawl, crawl, settings};
+
+/// So few URLs in RAM that nearly every link is settled by a merge.
+fn small(seen_batch: usize) -> Settings {
+    Settings { seen_batch, ..settings() }
+}
+
+fn spec(host_count: u32, page_count: u64) -> WebSpec {
+    let spec = WebSpec::profile("default").expect("a profile");
+    WebSpec { host_count, page_count, ..spec }
+}
+
+/// Every page of a web in which nothing fails was asked for once, nothing else was.
+fn assert_each_once(spec: &WebSpec, crawl: &Crawl) {
+    let web = Web::new(spec.clone()).expect("a sound spec");
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let is_page = |path: &str| path != "/robots.txt" && !path.starts_with("/sitemap");
+    for entry in crawl.log.iter().filter(|entry| is_page(&entry.path)) {
+        let port = if spec.port == 80 { String::new() } else { format!(":{}", spec.port) };
+        let host = entry.host.split(':').next().unwrap_or_default();
+        *counts.entry(format!("http://{host}{port}{}", entry.path)).or_default() += 1;
+    }
+    let mut fetched_count = 0;
+    for entry in web.truth().expect("a truth") {
+        let url = web.url(entry.place);
+        let count = counts.remove(&url).unwrap_or(0);
+        let right = match entry.expect {
+            // A busy server is asked again.
+            Expect::Fetched => (1..=4).contains(&count),
+            Expect::Redirected | Expect::ClientError => count == 1,
+            Expect::ServerError => count == 4,
+            Expect::Denied | Expect::RobotsUnreachable => count == 0,
+        };
+        assert!(right, "{url}: {:?}, asked for {count} times", entry.expect);
+        fetched_count += usize::from(entry.expect == Expect::Fetched);
+    }
+    assert!(counts.is_empty(), "unknown URLs were asked for: {counts:?}");
+    assert!(fetched_count > 100, "a web of {fetched_count} pages proves nothing");
+}
+
+#[test]
+fn a_crawl_whose_links_are_settled_by_merges_is_exact() {
+    for (seed, seen_batch, shard_count) in [(1, 16, 1), (2, 64, 3), (3, 200, 2)] {
+        let spec = spec(30, 1_500);
+        let crawl = crawl(seed, spec.clone(), shard_count, small(seen_batch));
+        assert_each_once(&spec, &crawl);
+        let (metrics, gauges) = merged(&crawl.reports);
+        assert!(metrics.count(Count::SieveMerges) > 5, "{}", metrics.count(Count::SieveMerges));
+        assert!(metrics.count(Count::UrlsDeferred) > 500);
+        assert_eq!(gauges.seen_deferred, 0, "nothing is left waiting");
+        assert_eq!(metrics.count(Count::SieveFailures), 0);
+        let runs = crawl.files.keys().filter(|path| path.extension().is_some_and(|e| e == "run"));
+        assert_eq!(runs.count() as u64, gauges.seen_runs, "replaced runs are removed");
+        assert!(gauges.seen_runs > 0);
+    }
+}
+
+#[test]
+fn every_url_offered_is_counted_as_new_or_known_whenever_it_was_settled() {
+    let spec = spec(20, 800);
+    let late = crawl(5, spec.clone(), 1, small(32));
+    let early = crawl(5, spec, 1, settings());
+    let (late, early) = (merged(&late.reports).0, merged(&early.reports).0);
+    assert!(late.count(Count::UrlsDeferred) > 500, "merges settle");
+    assert_eq!(early.count(Count::UrlsDeferred), 0, "all of it fits into RAM");
+    for count in [Count::UrlsNew, Count::UrlsKnown, Count::Pages] {
+        assert_eq!(late.count(count), early.count(count), "{}", count.name());
+    }
+}

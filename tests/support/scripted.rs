@@ -1,0 +1,85 @@
+//! A server by hand in the simulator: one answer a connection, by a script that sees the time.
+//! Hosts are addresses, so that no name server is needed.
+
+use nephila::base::Time;
+use nephila::io::sim::Sim;
+use nephila::io::{Clock, Listener, Net, Spawn, Stream};
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What the server saw of a request.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub at: Time,
+    pub to: IpAddr,
+    pub path: String,
+    pub head: String,
+}
+
+impl Asked {
+    /// Whole seconds since the first of all requests.
+    pub fn second(&self, first: &Asked) -> u64 {
+        self.at.since(first.at).as_secs()
+    }
+}
+
+pub type Seen = Rc<RefCell<Vec<Asked>>>;
+
+/// What the server does.
+pub enum Act {
+    /// Sends this, after so long, and closes.
+    Say(String, Duration),
+    /// Closes at once.
+    Hang,
+}
+
+pub fn say(text: impl Into<String>) -> Act {
+    Act::Say(text.into(), Duration::ZERO)
+}
+
+/// A response with a body.
+pub fn body(status: &str, body: &str) -> Act {
+    let length = body.len();
+    say(format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"))
+}
+
+/// A page with these links.
+pub fn page(links: &[&str]) -> Act {
+    let html: String = links.iter().map(|href| format!("<a href=\"{href}\">x</a> ")).collect();
+    body("200 OK\r\nContent-Type: text/html", &html)
+}
+
+/// Answers at every address, port 80.
+pub fn serve(sim: &Sim, script: impl Fn(&Asked) -> Act + 'static) -> Seen {
+    let seen = Seen::default();
+    let world = sim.world(1_000);
+    let listener = world.listen(SocketAddr::from(([0, 0, 0, 0], 80))).expect("a free port");
+    let (log, script) = (seen.clone(), Rc::new(script));
+    let host = world.clone();
+    world.spawn(async move {
+        while let Ok(mut stream) = listener.accept().await {
+            let (log, script, world) = (log.clone(), script.clone(), host.clone());
+            host.spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    match stream.receive(Time::NEVER).await {
+                        Ok(Some(chunk)) => head.extend_from_slice(&chunk),
+                        _ => return,
+                    }
+                }
+                let head = String::from_utf8(head).expect("text");
+                let path = head.split(' ').nth(1).expect("a target").to_owned();
+                let asked = Asked { at: world.now(), to: stream.local().ip(), path, head };
+                log.borrow_mut().push(asked.clone());
+                if let Act::Say(text, after) = script(&asked) {
+                    world.sleep_until(asked.at + after).await;
+                    // A client that has gone does not want it.
+                    let _ = stream.send(text.into_bytes(), Time::NEVER).await;
+                }
+            });
+        }
+    });
+    seen
+}
