@@ -2,6 +2,8 @@
 //! between cores. Stages never import each other; they meet here.
 
 use crate::base::Time;
+use crate::base::pack::{Pack, Unpack};
+use crate::limits::{TRIES_PER_LIFE, URL_BYTES_MAX};
 use crate::url::{HostKey, Url};
 use std::net::IpAddr;
 
@@ -22,8 +24,22 @@ pub enum Class {
 impl Class {
     pub const ALL: [Class; 4] = [Class::Urgent, Class::High, Class::Normal, Class::Low];
 
+    /// The class that is written as this number.
+    pub fn from_number(number: u8) -> Option<Class> {
+        Class::ALL.get(usize::from(number)).copied()
+    }
+
     pub fn index(self) -> usize {
         self as usize
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Urgent => "urgent",
+            Class::High => "high",
+            Class::Normal => "normal",
+            Class::Low => "low",
+        }
     }
 }
 
@@ -41,6 +57,17 @@ pub enum Via {
 }
 
 impl Via {
+    pub const ALL: [Via; 5] = [Via::Seed, Via::Link, Via::Redirect, Via::Sitemap, Via::Robots];
+
+    /// The way that is written as this number.
+    pub fn from_number(number: u8) -> Option<Via> {
+        Via::ALL.get(usize::from(number)).copied()
+    }
+
+    pub fn by_name(name: &str) -> Option<Via> {
+        Via::ALL.into_iter().find(|via| via.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Via::Seed => "seed",
@@ -67,6 +94,60 @@ pub struct Candidate {
     pub class: Class,
     pub via: Via,
     pub trail: Trail,
+}
+
+/// A URL that was taken: in a queue, on its way out of it, or back into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    pub url: Url,
+    pub depth: u16,
+    pub class: Class,
+    pub via: Via,
+    /// Requests made for it so far; the caller counts. With the life it is in, see
+    /// [`Queued::tries_made`].
+    pub tries: u8,
+    pub trail: Trail,
+}
+
+impl Queued {
+    /// Requests made for it in its present life. Only dead letters that were put back have more
+    /// than one: [`TRIES_PER_LIFE`] is added to `tries` for each.
+    pub fn tries_made(&self) -> u8 {
+        self.tries % TRIES_PER_LIFE
+    }
+
+    /// As state files hold it.
+    pub fn pack(&self, pack: &mut Pack<'_>) {
+        let Queued { url, depth, class, via, tries, trail } = self;
+        pack.text(url.as_str());
+        pack.u16(url.origin().len() as u16);
+        pack.u16(*depth);
+        pack.u8(*class as u8);
+        pack.u8(*via as u8);
+        pack.u8(*tries);
+        pack.u8(u8::try_from(trail.len()).expect("trails are short"));
+        trail.iter().for_each(|step| pack.u64(*step));
+    }
+
+    pub fn unpack(from: &mut Unpack<'_>) -> Option<Queued> {
+        let text = from.text().filter(|text| text.len() <= URL_BYTES_MAX)?;
+        let (origin, path_and_query) = text.split_at_checked(usize::from(from.u16()?))?;
+        Some(Queued {
+            url: Url::rebuild(origin, path_and_query),
+            depth: from.u16()?,
+            class: Class::from_number(from.u8()?)?,
+            via: Via::from_number(from.u8()?)?,
+            tries: from.u8()?,
+            trail: (0..from.u8()?).map(|_| from.u64()).collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl From<Candidate> for Queued {
+    fn from(candidate: Candidate) -> Queued {
+        let Candidate { url, depth, class, via, trail } = candidate;
+        Queued { url, depth, class, via, tries: 0, trail }
+    }
 }
 
 /// Why the address of a host could not be used.
@@ -230,6 +311,10 @@ impl Outcome {
         self.row().name
     }
 
+    pub fn by_name(name: &str) -> Option<Outcome> {
+        Outcome::ALL.into_iter().find(|outcome| outcome.name() == name)
+    }
+
     /// There is a body to read, whole or cut.
     pub fn is_page(self) -> bool {
         matches!(self, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime)
@@ -259,7 +344,13 @@ pub enum TurnPlace {
 /// From one core to another. Sent in batches, a batch per peer and turn of the loop.
 #[derive(Clone, Debug)]
 pub enum Message {
+    /// Answered by [`Message::LinksKept`], many at a time.
     Link(Candidate),
+    /// So many links from the receiver, counted from the first, are durable with `by`.
+    LinksKept {
+        by: ShardIndex,
+        through_count: u64,
+    },
     /// May `host` speak at `place`? Answered by [`Message::TurnGranted`] when it may, at once.
     TurnWanted {
         place: TurnPlace,
@@ -316,7 +407,7 @@ pub enum Message {
 /// What a shard's mailbox carries: batches from other shards, and the control thread's commands.
 #[derive(Clone, Debug)]
 pub enum Mail {
-    Batch(Vec<Message>),
+    Batch { from: ShardIndex, messages: Vec<Message> },
     Command(Command),
 }
 

@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod dedup;
 pub mod fetch;
 pub mod frontier;
+pub mod journal;
 pub mod parse;
 pub mod resolve;
 pub mod seed;

@@ -204,6 +204,11 @@ pub const SIM_CONNECT_MS_MAX: u64 = 127_000;
 /// How long the shards of a simulated crawl may take to drain; then the run failed. Above any
 /// wait of a visit: an answer's, a lookup's, a full disk queue's.
 pub const SIM_DRAIN_MS_MAX: u64 = 3_600_000;
+/// How long it takes to save the manifest once all simulated shards have their state: longer than
+/// the shards need to begin.
+pub const SIM_MANIFEST_MS: u64 = 20;
+/// Starts in a row that a simulated disk may foil; then it works again, for someone has seen to it.
+pub const SIM_START_TRY_COUNT_MAX: u32 = 6;
 /// Batches in the mailbox of a simulated shard: few, so that full ones are met.
 pub const SIM_MAILBOX_BATCH_COUNT: usize = 64;
 /// Breaches of one kind that a run shows; all are counted.
@@ -242,9 +247,10 @@ pub const SKELETON_WATCH_COUNT_MIN: u32 = 512;
 pub const SKELETON_COUNT_MAX: usize = 256;
 /// Bytes of RAM an idle host may cost: name, schedule and index included, the shard's data not.
 pub const HOST_IDLE_BYTES_MAX: usize = 200;
-/// URLs in the queues, and the bytes of their records; beyond either, the lowest class goes.
-pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 26;
-pub const QUEUED_URL_BYTES_MAX: u64 = 4 << 30;
+/// URLs in the queues, on disk too, and the bytes of their records; beyond either, the lowest class
+/// goes.
+pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 30;
+pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 /// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
 /// Fingerprints in the sieve's first gate: 256 KiB, so that it stays in a core's own cache.
@@ -295,6 +301,39 @@ pub const SEEN_BYTES_PER_SECOND: u64 = 512 * 1024 * 1024;
 pub const SEEN_STEP_COUNT: usize = 4_096;
 /// How soon a merge that the disk refused is tried again.
 pub const SEEN_RETRY_MS: u64 = 1_000;
+
+// --- Queues on disk (each per core) -------------------------------------------------------------
+
+/// Records in RAM beyond the heads of the queues; what is more goes to disk. Where an operator says
+/// nothing else.
+pub const QUEUE_RESIDENT_MB: u64 = 256;
+pub const QUEUE_RESIDENT_MB_MAX: u64 = 1 << 20;
+/// The head of a host's queue of a class: the first records stay in RAM, for the next three or four
+/// visits. Longer ones than this go to disk too, but for the host that is being visited.
+pub const QUEUE_HEAD_BYTES: usize = 160;
+/// Records of a head at which the next ones are asked of the disk.
+pub const QUEUE_LOW_COUNT: u32 = 1;
+/// Records of one chunk: what a read brings back. Some 160 visits of one host.
+pub const QUEUE_CHUNK_BYTES_MAX: usize = 8 * 1024;
+/// Chunks written and synced together.
+pub const QUEUE_BATCH_BYTES: usize = 1024 * 1024;
+pub const QUEUE_BATCH_BYTES_MIN: usize = 1024;
+/// A segment of this size is sealed and the next begun; at least for settings of tests.
+pub const QUEUE_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
+pub const QUEUE_SEGMENT_BYTES_MIN: u64 = 16 * 1024;
+/// A sealed segment of which less than a quarter is in use has the rest moved, so that the disk
+/// holds at most four times what is queued, and one open segment a class.
+pub const QUEUE_SPARSE_DIVISOR: u64 = 4;
+/// One read of a segment that is moved: checked and looked up in under a millisecond.
+pub const QUEUE_SIFT_BYTES: usize = 1024 * 1024;
+pub const QUEUE_SIFT_BYTES_MIN: usize = 16 * 1024;
+/// Chunks that one job reads, one after the other, and such jobs at once.
+pub const QUEUE_REFILL_COUNT: usize = 16;
+pub const QUEUE_REFILL_JOB_COUNT_MAX: usize = 8;
+/// Segments held open; beyond it the one not used for longest is closed.
+pub const QUEUE_OPEN_FILE_COUNT_MAX: usize = 128;
+/// How soon a write or a read that the disk refused is tried again.
+pub const QUEUE_RETRY_MS: u64 = 1_000;
 
 // --- Metrics ------------------------------------------------------------------------------------
 
@@ -416,6 +455,8 @@ pub const AUDIT_ROBOTS_HOP_COUNT_MAX: usize = 5;
 pub const AUDIT_RULES_AGE_MS_MAX: u64 = 24 * 3_600_000;
 /// ... but one whose request was under way by then: connecting takes time.
 pub const AUDIT_FETCH_MS_MAX: u64 = 300_000;
+/// How long the commit of what a crawler has learnt may take, once it is due.
+pub const AUDIT_COMMIT_MS_MAX: u64 = 100;
 /// Unreachable for so long, a robots.txt may be taken as absent (RFC 9309 2.3.1.4).
 pub const AUDIT_RELAX_MS: u64 = 30 * AUDIT_RULES_AGE_MS_MAX;
 /// Examples of one kind of violation that are kept; all are counted.
@@ -480,6 +521,11 @@ const _: () = {
     assert!(WEB_LINK_COUNT_MAX as usize * 2 <= PAGE_LINK_COUNT_MAX);
     assert!(SEEN_SLICE_COUNT.is_power_of_two() && SEEN_SLICE_COUNT <= SLOT_COUNT, "slot ranges");
     assert!(SEEN_TRANSFER_BYTES.is_multiple_of(SEEN_BLOCK_BYTES), "whole blocks");
+    assert!(HOST_COUNT_MAX <= 1 << 30, "a host and a class fit 32 bits");
+    assert!(QUEUE_CHUNK_BYTES_MAX <= u16::MAX as usize, "a chunk's size is u16");
+    assert!(QUEUE_CHUNK_BYTES_MAX > URL_BYTES_MAX + 9 + 8 * 31, "the longest record fits a chunk");
+    assert!(QUEUE_SIFT_BYTES_MIN >= QUEUE_CHUNK_BYTES_MAX + 64, "a read holds a whole chunk");
+    assert!(QUEUE_SEGMENT_BYTES + 2 * QUEUE_BATCH_BYTES as u64 <= u32::MAX as u64, "offsets");
     assert!(SEEN_PIECE_BYTES > 2 * URL_BYTES_MAX, "a record fits a piece");
     assert!(
         SEEN_DEFERRED_BYTES_MAX * (SEEN_FRESH_COUNT_LARGEST / SEEN_FRESH_COUNT)
@@ -487,3 +533,48 @@ const _: () = {
         "places of records are u32"
     );
 };
+
+// --- Journal and checkpoints --------------------------------------------------------------------
+
+/// A group of entries is committed at this size, however young it is.
+pub const JOURNAL_FRAME_BYTES: usize = 1024 * 1024;
+/// Entries that are not durable; beyond it no fetch is started until the disk has caught up.
+pub const JOURNAL_PENDING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A checkpoint is due when the journal since the last one is this long, whatever the time.
+pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// A frame claims to be larger: it is damaged. A host's image is one entry, and this its bound.
+pub const FRAME_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Read at a time to find out whether a damaged frame is followed by a sound one.
+pub const FRAME_SCAN_BYTES: usize = 256 * 1024;
+/// Written at a time by a checkpoint, and gathered in one go between two looks at other work.
+pub const CHECKPOINT_FRAME_BYTES: usize = 128 * 1024;
+/// A checkpoint under way writes at most so much a second.
+pub const CHECKPOINT_BYTES_PER_SECOND: u64 = 256 * 1024 * 1024;
+/// Lines that `nephila inspect` prints of a list, unless it is told otherwise; the rest is counted.
+pub const INSPECT_LINE_COUNT: usize = 100;
+/// Hosts, breakers and checkpoints that its overview lists.
+pub const INSPECT_TOP_COUNT: usize = 10;
+/// Longest line of a request log, a list of dead letters or an index that it reads: a URL, twice
+/// over. Longer ones are none of ours.
+pub const INSPECT_LINE_BYTES_MAX: usize = 32 * 1024;
+/// Dead letters that it tells apart, at about 200 bytes each. Beyond them it says that it saw more.
+pub const INSPECT_DEAD_COUNT_MAX: usize = 4_000_000;
+/// URLs that a look at a crawl's state has room for at first in the set of those seen since the
+/// checkpoint: it asks that set nothing.
+pub const LOOK_SEEN_COUNT: usize = 4_096;
+/// Times that a look at the state of a crawl under way begins anew because files that it was about
+/// to read had been replaced.
+pub const LOOK_TRY_COUNT_MAX: u32 = 8;
+/// Tries are counted in lives of so many: a dead letter that an operator puts back begins its next
+/// life, and every copy of an earlier one is told by its number. Beyond the last it stays dead.
+pub const TRIES_PER_LIFE: u8 = 16;
+/// Pages whose end is not durable yet; beyond it no fetch is started.
+pub const COMPLETION_COUNT_MAX: usize = 65_536;
+
+/// Seeds offered between two looks at other work.
+pub const SEED_STEP_COUNT: usize = 1_024;
+/// A shard that is told to end looks this often whether all it has fetched is durable.
+pub const PROMISE_CHECK_MS: u64 = 20;
+
+const _: () = assert!(JOURNAL_FRAME_BYTES < JOURNAL_PENDING_BYTES_MAX);
+const _: () = assert!(JOURNAL_PENDING_BYTES_MAX < FRAME_BYTES_MAX);

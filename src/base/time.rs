@@ -78,6 +78,26 @@ impl WallTime {
         (year, month, day, rest / 3_600, rest / 60 % 60, rest % 60)
     }
 
+    /// Reads what [`fmt::Display`] writes; `None` for anything else.
+    pub fn parse(text: &str) -> Option<WallTime> {
+        let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+        let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+        let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+        if year < 1970 || !(1..=12).contains(&month) || day == 0 {
+            return None;
+        }
+        // Years begin in March: the leap day comes last (Hinnant's algorithm again).
+        let shifted_year = year - u64::from(month <= 2);
+        let (era, year_of_era) = (shifted_year / 400, shifted_year % 400);
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
+        let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+        let at = WallTime(seconds.checked_mul(1_000_000_000)?);
+        // One moment, one text: the 31st of April is none.
+        (at.to_string() == text).then_some(at)
+    }
+
     /// `20260131235959`: the timestamp of CDXJ lines and WARC file names.
     pub fn compact(self) -> String {
         let (year, month, day, hour, minute, second) = self.civil();
@@ -104,6 +124,21 @@ mod tests {
         assert_eq!(at(951_782_400).to_string(), "2000-02-29T00:00:00Z");
         assert_eq!(at(1_767_225_599).to_string(), "2025-12-31T23:59:59Z");
         assert_eq!(at(1_767_225_599).compact(), "20251231235959");
+    }
+
+    #[test]
+    fn what_wall_time_prints_reads_back_and_nothing_else_does() {
+        for days in 0..60_000 {
+            let at = WallTime((days * 86_400 + days % 86_400) * 1_000_000_000);
+            assert_eq!(WallTime::parse(&at.to_string()), Some(at));
+        }
+        for text in ["", "2025-02-29T00:00:00Z", "2025-04-31T00:00:00Z", "2025-01-01T24:00:00Z"] {
+            assert_eq!(WallTime::parse(text), None, "{text}");
+        }
+        for text in ["1969-12-31T23:59:59Z", "2025-01-01 00:00:00Z", "2025-01-01T00:00:00Zx", "ä"]
+        {
+            assert_eq!(WallTime::parse(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -45,6 +45,10 @@ settings! {
             "URLs per core",
             "New URLs that go to disk together, and possibly known ones that are looked up there \
              together. About 250 bytes of RAM each; the more, the fewer passes over the disk.";
+        frontier_memory_mb: u64 = limits::QUEUE_RESIDENT_MB, 0..=limits::QUEUE_RESIDENT_MB_MAX,
+            "MB per core",
+            "Queued URLs held in RAM, beyond the next few of each host; the rest is on disk. 0 \
+             keeps no others: for tests.";
         sitemaps: bool = true, Any, "",
             "Ask for the sitemaps that robots.txt files name, and for the pages they list.";
         stay: Stay = Stay::Web, Any, "",
@@ -128,6 +132,13 @@ settings! {
             "Also write WARC-Block-Digest: a second digest over each record.";
         sync_ms: u64 = 1_000, 1..=60_000, "ms",
             "Files are synced this often: what a power failure can cost.";
+        journal: bool = true, Any, "",
+            "Keep a journal and checkpoints, so that the crawl can be resumed after a crash. \
+             Without them it cannot; for measurements.";
+        journal_sync_ms: u64 = 100, 1..=60_000, "ms",
+            "The journal is synced this often: what a crash makes the crawl learn again.";
+        checkpoint_seconds: u64 = 300, 1..=86_400, "s",
+            "Time between two checkpoints: the longer, the more journal a restart reads.";
     }
 }
 

@@ -46,6 +46,12 @@ kinds! {
         LinksOutside = "links_outside",
         UrlsNew = "urls_new",
         UrlsKnown = "urls_known",
+        /// URLs that came to an end which survives a power cut.
+        UrlsEnded = "urls_ended",
+        /// Checkpoints taken, what they wrote, and those that the disk refused.
+        Checkpoints = "checkpoints",
+        CheckpointBytes = "checkpoint_bytes",
+        CheckpointFailures = "checkpoint_failures",
         /// New URLs for which a queue had no room: lost, and so said.
         UrlsDropped = "urls_dropped",
         /// New URLs that look like a trap: too deep, going round in circles, or one too many of
@@ -60,6 +66,17 @@ kinds! {
         SieveStalls = "sieve_stalls",
         /// Times that the disk refused a merge, a run or a removal: tried again.
         SieveFailures = "sieve_failures",
+        /// Batches of queued URLs written to disk, reads that brought some back, and the bytes of
+        /// all work on them.
+        QueueBatches = "queue_batches",
+        QueueRefills = "queue_refills",
+        QueueBytes = "queue_bytes",
+        /// Visits that waited for their URL to be read.
+        QueueWaits = "queue_waits",
+        /// Times that so much waited to be written that no fetch was started until it was.
+        QueueStalls = "queue_stalls",
+        /// Times that the disk refused a write, a read or a removal: tried again.
+        QueueFailures = "queue_failures",
         RobotsFetched = "robots_fetched",
         /// A robots.txt fetched again that had not changed (304).
         RobotsUnchanged = "robots_unchanged",

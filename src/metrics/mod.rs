@@ -42,6 +42,11 @@ pub struct Gauges {
     /// Hosts with URLs whose next eligible time has not come.
     pub hosts_waiting: u64,
     pub urls_queued: u64,
+    /// Of these on disk; the bytes that they take there, those of the files, and how many files.
+    pub queue_disk_urls: u64,
+    pub queue_live_bytes: u64,
+    pub queue_disk_bytes: u64,
+    pub queue_segments: u64,
     /// URLs ever taken, the bits of the Bloom filter over them, and the runs that hold them.
     pub seen_urls: u64,
     pub seen_filter_bits: u64,
@@ -165,6 +170,10 @@ impl Gauges {
         self.hosts_ready += other.hosts_ready;
         self.hosts_waiting += other.hosts_waiting;
         self.urls_queued += other.urls_queued;
+        self.queue_disk_urls += other.queue_disk_urls;
+        self.queue_live_bytes += other.queue_live_bytes;
+        self.queue_disk_bytes += other.queue_disk_bytes;
+        self.queue_segments += other.queue_segments;
         self.seen_urls += other.seen_urls;
         self.seen_filter_bits += other.seen_filter_bits;
         self.seen_runs += other.seen_runs;

@@ -1,0 +1,67 @@
+//! A number that only rises, and tasks of one core that wait for it to have risen far enough.
+
+use std::cell::{Cell, RefCell};
+use std::task::{Poll, Waker};
+
+#[derive(Default)]
+pub struct Watermark {
+    level: Cell<u64>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Watermark {
+    pub fn at(level: u64) -> Watermark {
+        Watermark { level: Cell::new(level), ..Watermark::default() }
+    }
+
+    pub fn level(&self) -> u64 {
+        self.level.get()
+    }
+
+    /// Raises it; a lower level changes nothing.
+    pub fn rise(&self, level: u64) {
+        if level > self.level.get() {
+            self.level.set(level);
+            let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// Resolves once it has risen to `level`.
+    pub async fn reached(&self, level: u64) {
+        std::future::poll_fn(|context| {
+            if self.level.get() >= level {
+                return Poll::Ready(());
+            }
+            let mut waiting = self.waiting.borrow_mut();
+            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+                waiting.push(context.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::Context;
+
+    #[test]
+    fn those_who_wait_are_woken_when_it_has_risen_far_enough_and_not_before() {
+        let mark = Watermark::at(3);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(pin!(mark.reached(3)).poll(&mut context).is_ready());
+        let mut waiting = pin!(mark.reached(5));
+        for level in [2, 4] {
+            mark.rise(level);
+            assert!(waiting.as_mut().poll(&mut context).is_pending());
+        }
+        mark.rise(5);
+        assert!(waiting.as_mut().poll(&mut context).is_ready());
+        assert_eq!(mark.level(), 5);
+    }
+}
