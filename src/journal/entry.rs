@@ -1,0 +1,189 @@
+//! Entries: what the journal says of a change, and a checkpoint of a thing.
+
+use super::frame;
+use crate::base::WallTime;
+use crate::base::pack::Unpack;
+use crate::flow::{Outcome, Queued};
+use crate::url::{Fingerprint, HostKey};
+
+/// A run of URL seen, as a checkpoint names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunName {
+    pub name: String,
+    pub count: u64,
+    pub first: u128,
+    pub last: u128,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A URL was taken: it is known, and in its host's queue.
+    Admitted(Queued),
+    /// A URL came to its end. Its record and its links were durable before this was written.
+    Ended { host: HostKey, fingerprint: Fingerprint, outcome: Outcome },
+    /// As `Ended`, in vain: for the list of dead letters.
+    Dead { queued: Queued, outcome: Outcome, at: WallTime },
+    /// A URL waits for another try, in place of the queued one.
+    Retried { queued: Queued, at: WallTime },
+    /// A host asked us to stay away until then.
+    Waiting { host: HostKey, until: WallTime },
+    /// What is known of an origin's robots.txt.
+    Robots { origin: String, image: Vec<u8> },
+    /// How an origin fails; empty if it does no longer.
+    Health { origin: String, image: Vec<u8> },
+
+    /// A URL that had come to its end was put back into its host's queue, by an operator.
+    Revived(Queued),
+
+    /// Begins a checkpoint: entries of the journal up to `cut_lsn` are in it, those of `sequence`
+    /// and later files are not.
+    Begun { shard: u16, cut_lsn: u64, cut_sequence: u64, at: WallTime },
+    /// A run of URL seen.
+    Run(RunName),
+    /// A segment of queue tails.
+    Segment { image: Vec<u8> },
+    /// A host, as it was after entry `lsn`.
+    Host { lsn: u64, image: Vec<u8> },
+    /// Ends a checkpoint: entries up to `lsn` had been made when its last host was written.
+    Finished { host_count: u64, lsn: u64 },
+}
+
+const ADMITTED: u8 = 1;
+const ENDED: u8 = 2;
+const DEAD: u8 = 3;
+const RETRIED: u8 = 4;
+const WAITING: u8 = 5;
+const ROBOTS: u8 = 6;
+const HEALTH: u8 = 7;
+const REVIVED: u8 = 8;
+const BEGUN: u8 = 32;
+const RUN: u8 = 33;
+const SEGMENT: u8 = 34;
+const HOST: u8 = 35;
+const FINISHED: u8 = 36;
+
+pub fn push_admitted(out: &mut Vec<u8>, queued: &Queued) {
+    frame::push(out, ADMITTED, |pack| queued.pack(pack));
+}
+
+pub fn push_ended(out: &mut Vec<u8>, host: HostKey, fingerprint: Fingerprint, outcome: Outcome) {
+    frame::push(out, ENDED, |pack| {
+        pack.u64(host.0);
+        pack.u128(fingerprint.0);
+        pack.u8(outcome as u8);
+    });
+}
+
+pub fn push_dead(out: &mut Vec<u8>, queued: &Queued, outcome: Outcome, at: WallTime) {
+    frame::push(out, DEAD, |pack| {
+        queued.pack(pack);
+        pack.u8(outcome as u8);
+        pack.u64(at.0);
+    });
+}
+
+pub fn push_retried(out: &mut Vec<u8>, queued: &Queued, at: WallTime) {
+    frame::push(out, RETRIED, |pack| {
+        queued.pack(pack);
+        pack.u64(at.0);
+    });
+}
+
+pub fn push_waiting(out: &mut Vec<u8>, host: HostKey, until: WallTime) {
+    frame::push(out, WAITING, |pack| {
+        pack.u64(host.0);
+        pack.u64(until.0);
+    });
+}
+
+impl Entry {
+    pub fn push(&self, out: &mut Vec<u8>) {
+        match self {
+            Entry::Admitted(queued) => push_admitted(out, queued),
+            Entry::Ended { host, fingerprint, outcome } => {
+                push_ended(out, *host, *fingerprint, *outcome);
+            }
+            Entry::Dead { queued, outcome, at } => push_dead(out, queued, *outcome, *at),
+            Entry::Retried { queued, at } => push_retried(out, queued, *at),
+            Entry::Waiting { host, until } => push_waiting(out, *host, *until),
+            Entry::Robots { origin, image } => frame::push(out, ROBOTS, |pack| {
+                pack.text(origin);
+                pack.bytes(image);
+            }),
+            Entry::Health { origin, image } => frame::push(out, HEALTH, |pack| {
+                pack.text(origin);
+                pack.bytes(image);
+            }),
+            Entry::Revived(queued) => frame::push(out, REVIVED, |pack| queued.pack(pack)),
+            Entry::Begun { shard, cut_lsn, cut_sequence, at } => frame::push(out, BEGUN, |pack| {
+                pack.u16(*shard);
+                pack.u64(*cut_lsn);
+                pack.u64(*cut_sequence);
+                pack.u64(at.0);
+            }),
+            Entry::Run(run) => frame::push(out, RUN, |pack| {
+                pack.text(&run.name);
+                pack.u64(run.count);
+                pack.u128(run.first);
+                pack.u128(run.last);
+            }),
+            Entry::Segment { image } => frame::push(out, SEGMENT, |pack| pack.bytes(image)),
+            Entry::Host { lsn, image } => frame::push(out, HOST, |pack| {
+                pack.u64(*lsn);
+                pack.bytes(image);
+            }),
+            Entry::Finished { host_count, lsn } => frame::push(out, FINISHED, |pack| {
+                pack.u64(*host_count);
+                pack.u64(*lsn);
+            }),
+        }
+    }
+
+    /// Reads what [`Entry::push`] wrote; `None` if it is something else.
+    pub(super) fn read(kind: u8, body: &[u8]) -> Option<Entry> {
+        let mut rest = Unpack(body);
+        let entry = Entry::read_body(kind, &mut rest)?;
+        rest.is_empty().then_some(entry)
+    }
+
+    fn read_body(kind: u8, body: &mut Unpack<'_>) -> Option<Entry> {
+        Some(match kind {
+            ADMITTED => Entry::Admitted(Queued::unpack(body)?),
+            ENDED => Entry::Ended {
+                host: HostKey(body.u64()?),
+                fingerprint: Fingerprint(body.u128()?),
+                outcome: read_outcome(body)?,
+            },
+            DEAD => Entry::Dead {
+                queued: Queued::unpack(body)?,
+                outcome: read_outcome(body)?,
+                at: WallTime(body.u64()?),
+            },
+            RETRIED => Entry::Retried { queued: Queued::unpack(body)?, at: WallTime(body.u64()?) },
+            WAITING => Entry::Waiting { host: HostKey(body.u64()?), until: WallTime(body.u64()?) },
+            ROBOTS => Entry::Robots { origin: body.text()?.into(), image: body.bytes()?.into() },
+            HEALTH => Entry::Health { origin: body.text()?.into(), image: body.bytes()?.into() },
+            REVIVED => Entry::Revived(Queued::unpack(body)?),
+            BEGUN => Entry::Begun {
+                shard: body.u16()?,
+                cut_lsn: body.u64()?,
+                cut_sequence: body.u64()?,
+                at: WallTime(body.u64()?),
+            },
+            RUN => Entry::Run(RunName {
+                name: body.text()?.into(),
+                count: body.u64()?,
+                first: body.u128()?,
+                last: body.u128()?,
+            }),
+            SEGMENT => Entry::Segment { image: body.bytes()?.into() },
+            HOST => Entry::Host { lsn: body.u64()?, image: body.bytes()?.into() },
+            FINISHED => Entry::Finished { host_count: body.u64()?, lsn: body.u64()? },
+            _ => return None,
+        })
+    }
+}
+
+fn read_outcome(body: &mut Unpack<'_>) -> Option<Outcome> {
+    Outcome::ALL.get(usize::from(body.u8()?)).copied()
+}
