@@ -2,9 +2,10 @@
 //!
 //! Plain values: [`Caps`] go in with the frontier, [`Offered`] and [`Figures`] come out.
 
+use super::Queued;
 use crate::limits::{
-    HOST_COUNT_MAX, HOST_PAGE_COUNT_MAX, QUEUED_URL_BYTES_MAX, QUEUED_URL_COUNT_MAX,
-    SKELETON_PAGE_COUNT,
+    HOST_COUNT_MAX, HOST_PAGE_COUNT_MAX, QUEUE_RESIDENT_MB, QUEUED_URL_BYTES_MAX,
+    QUEUED_URL_COUNT_MAX, SKELETON_PAGE_COUNT,
 };
 
 /// What became of a candidate.
@@ -15,6 +16,24 @@ pub enum Offered {
     /// The sieve keeps it; [`Frontier::settle`] queues it if it is new.
     Later,
     Dropped(DropReason),
+}
+
+/// What a busy host has to ask for next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    Url(Queued),
+    /// It is on its way from the disk: ask again when the host is refilled.
+    OnDisk,
+    Nothing,
+}
+
+impl Next {
+    pub fn url(self) -> Option<Queued> {
+        match self {
+            Next::Url(queued) => Some(queued),
+            Next::OnDisk | Next::Nothing => None,
+        }
+    }
 }
 
 /// Why a URL was not queued, or no longer is. Always counted. A URL dropped when it was offered is
@@ -60,8 +79,10 @@ pub struct Caps {
     /// Of one shape (see [`crate::url::Skeleton`]); zero is no limit.
     pub skeleton_page_count_max: u64,
     pub queued_count_max: u64,
-    /// Of records; allocated memory is at most four times as much, and about 1.3 times in practice.
+    /// Of records, on disk too.
     pub queued_bytes_max: u64,
+    /// Of RAM for records, beyond the head of each queue; more go to disk.
+    pub resident_bytes_max: u64,
 }
 
 impl Default for Caps {
@@ -72,6 +93,7 @@ impl Default for Caps {
             skeleton_page_count_max: SKELETON_PAGE_COUNT,
             queued_count_max: QUEUED_URL_COUNT_MAX,
             queued_bytes_max: QUEUED_URL_BYTES_MAX,
+            resident_bytes_max: QUEUE_RESIDENT_MB << 20,
         }
     }
 }
@@ -83,5 +105,7 @@ pub struct Figures {
     pub later_count: u64,
     /// Queued for the first time: without retries.
     pub queued_count: u64,
+    /// Copies from before a restart that were told apart.
+    pub ghost_count: u64,
     pub dropped_count: [u64; DropReason::COUNT],
 }

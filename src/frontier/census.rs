@@ -1,9 +1,9 @@
 //! Questions to a frontier: its hosts, and how much of everything there is.
 
 use super::host::{HostId, HostState};
-use super::{Figures, Frontier, Sieve};
+use super::{Figures, Frontier, OpenUrl, Queued, Sieve};
 use crate::base::Time;
-use crate::url::HostKey;
+use crate::url::{Fingerprint, HostKey};
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn host_by_key(&self, key: HostKey) -> Option<HostId> {
@@ -20,6 +20,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     pub fn host_data(&mut self, host: HostId) -> &mut X {
         &mut self.hosts[host].data
+    }
+
+    pub fn host_lore(&self, host: HostId) -> &X {
+        &self.hosts[host].data
     }
 
     pub fn host_state(&self, host: HostId) -> HostState {
@@ -50,8 +54,42 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// URLs that wait for another try by themselves, and until when. In no order.
-    pub fn waiting_retries(&self) -> impl Iterator<Item = (Time, HostId, &super::Queued)> {
+    pub fn waiting_retries(&self) -> impl Iterator<Item = (Time, HostId, &Queued)> {
         self.retries.iter()
+    }
+
+    /// From now on URLs that an image has as handed out are not put back into the queues: for a
+    /// look at a crawl that may be under way.
+    pub fn keep_open(&mut self) {
+        self.keeps_open = true;
+    }
+
+    /// URLs of a host that were handed out and have not come to their end, ghosts included.
+    pub fn open_of(&self, host: HostId) -> &[OpenUrl] {
+        self.open.of(host)
+    }
+
+    /// Whether this is a copy that the journal knows better about.
+    pub fn is_ghost(&self, host: HostId, queued: &Queued) -> bool {
+        self.ghosts.is_ghost(host, || queued.url.fingerprint(), queued.tries)
+    }
+
+    /// Whether a URL of the host that has ended has a life left to be put back into.
+    pub fn can_revive(&self, host: HostId, fingerprint: Fingerprint) -> bool {
+        self.ghosts.can_revive(host, fingerprint)
+    }
+
+    /// The URL that the host's next turn would take, ghosts passed over.
+    pub fn peek_url(&self, host: HostId) -> Option<Queued> {
+        let first = self.hosts[host].next_class()?;
+        let mut best = None;
+        for queued in self.queued_in(host).filter(|queued| !self.is_ghost(host, queued)) {
+            if queued.class == first {
+                return Some(queued);
+            }
+            best.get_or_insert(queued);
+        }
+        best
     }
 
     /// More than one scheme and port.
@@ -78,6 +116,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     pub fn waiting_count(&self) -> usize {
         self.wheel.count()
+    }
+
+    /// URLs handed out that have not come to their end.
+    pub fn open_count(&self) -> usize {
+        self.open.count()
     }
 
     pub fn busy_count(&self) -> usize {

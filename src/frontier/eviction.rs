@@ -1,4 +1,5 @@
-//! Room for better URLs: when the queues are full, the newest URL of the lowest class gives way.
+//! Room for better URLs: when the queues are full, the newest URL of the lowest class gives way, or
+//! the newest chunk of them where these are on disk.
 //!
 //! Owns, per class, a list of hosts that have (or had) URLs of it. In: hosts, as they queue. Out:
 //! the host that gives up a URL next, each in its turn. Invariant: every host with a URL of a class
@@ -45,21 +46,22 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Ok(())
     }
 
-    /// Drops the newest URL of `class`, of which there is one, from the host whose turn it is.
+    /// Drops the newest URLs of `class`, of which there are some, from the host whose turn it is.
     fn evict_one(&mut self, class: Class) {
         while let Some(host) = self.eviction.next(class) {
             let from = &mut self.hosts[host];
             from.eviction_listed &= !(1 << class.index());
-            let Some(size_bytes) = from.drop_newest(class) else { continue };
-            if from.queues()[class.index()].is_some() {
+            let dropped = self.tails.drop_newest(host, from, class);
+            let Some((count, size_bytes)) = dropped else { continue };
+            if from.has(class) {
                 self.eviction.list(&mut from.eviction_listed, host, class);
             }
             let is_left_empty = from.queued_count == 0 && from.state != HostState::Busy;
-            self.removed(class, size_bytes);
+            self.removed(class, u64::from(count), size_bytes);
             if is_left_empty {
                 self.unschedule(host);
             }
-            self.dropped(DropReason::Evicted);
+            self.figures.dropped_count[DropReason::Evicted as usize] += u64::from(count);
             return;
         }
         unreachable!("a class with queued URLs has a host listed");

@@ -23,6 +23,15 @@ pub struct Turns {
 }
 
 impl Turns {
+    /// Where it stands, for a checkpoint; any number is a place.
+    pub fn cursor(self) -> u8 {
+        self.cursor
+    }
+
+    pub fn at(cursor: u8) -> Turns {
+        Turns { cursor: cursor % PATTERN.len() as u8 }
+    }
+
     /// The class [`Turns::take`] would choose.
     pub fn peek(self, present: impl Fn(Class) -> bool) -> Option<Class> {
         self.search(present).map(|(class, _)| class)

@@ -2,7 +2,8 @@
 //!
 //! Owns every host the core has met, in a slab by [`HostId`], found by [`HostKey`]. In: URLs. Out:
 //! the URLs of one host, best class first but with turns for all. Invariants: `queued_count` is the
-//! sum of the four queues; a queue that is empty holds no memory; two hosts never share a key.
+//! sum of the four queues with their tails; a queue that is empty holds no memory; two hosts never
+//! share a key.
 //!
 //! An idle host costs, beside the shard's data: the record, its links in the wheel and the front
 //! queues, its name, and its place in the index (see [`IDLE_BYTES`]).
@@ -59,7 +60,8 @@ impl Origin {
     }
 }
 
-/// One queue per class, allocated while it holds something.
+/// The head of the queue of each class, allocated while it holds something. What comes after a
+/// head may be on disk (`tails`).
 pub type Queues = [Option<Box<PackedQueue>>; 4];
 
 pub struct Host<X> {
@@ -78,6 +80,9 @@ pub struct Host<X> {
     pub state: HostState,
     /// Bit per class: the host stands in that class's list of hosts to evict from.
     pub eviction_listed: u8,
+    /// Bit per class: URLs behind the head are on disk. Four bits higher: the host stands in that
+    /// class's list of hosts to spill from.
+    tail_bits: u8,
     turns: Turns,
     pub data: X,
 }
@@ -99,6 +104,10 @@ const _: () = {
 };
 
 impl<X> Host<X> {
+    pub fn key(&self) -> HostKey {
+        self.key
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -130,6 +139,14 @@ impl<X> Host<X> {
         Some(further.len() as u8)
     }
 
+    pub fn turns_cursor(&self) -> u8 {
+        self.turns.cursor()
+    }
+
+    pub fn set_turns_cursor(&mut self, cursor: u8) {
+        self.turns = Turns::at(cursor);
+    }
+
     pub fn push_back(&mut self, class: Class, record: &Record<&str>) {
         self.queues[class.index()].get_or_insert_default().push_back(record);
         self.queued_count += 1;
@@ -140,25 +157,33 @@ impl<X> Host<X> {
         self.queued_count += 1;
     }
 
-    /// The next URL's record, by turns among the classes.
+    /// The class whose turn it is.
+    pub fn next_class(&self) -> Option<Class> {
+        self.turns.peek(|class| self.has(class))
+    }
+
+    /// The first record of the class whose turn it is; `None`, and the turn is not taken, if the
+    /// head of that class is empty.
     pub fn pop(&mut self) -> Option<(Class, Record)> {
-        let queues = &mut self.queues;
-        let class = self.turns.take(|class| queues[class.index()].is_some())?;
-        let queue = &mut queues[class.index()];
+        let (queues, tail_bits) = (&self.queues, self.tail_bits);
+        let mut turns = self.turns;
+        let class = turns
+            .take(|class| queues[class.index()].is_some() || tail_bits >> class.index() & 1 == 1)?;
+        let queue = &mut self.queues[class.index()];
         let record = queue.as_mut()?.pop_front()?;
         free_if_empty(queue);
+        self.turns = turns;
         self.queued_count -= 1;
         Some((class, record))
     }
 
-    /// Origin of the URL that `pop` would choose.
+    /// Origin of the URL that `pop` would choose, if it is not on disk.
     pub fn peek_origin(&self) -> Option<Origin> {
-        let class = self.turns.peek(|class| self.queues[class.index()].is_some())?;
-        let index = self.queues[class.index()].as_ref()?.front_origin()?;
+        let index = self.head(self.next_class()?)?.front_origin()?;
         Some(self.origin(index))
     }
 
-    /// Drops the newest URL of a class and says how many bytes it took.
+    /// Drops the newest URL of a class's head and says how many bytes it took.
     pub fn drop_newest(&mut self, class: Class) -> Option<usize> {
         let queue = &mut self.queues[class.index()];
         let size_bytes = queue.as_mut()?.drop_back()?;
@@ -167,17 +192,54 @@ impl<X> Host<X> {
         Some(size_bytes)
     }
 
-    pub fn take_queues(&mut self) -> Queues {
-        self.queued_count = 0;
-        std::mem::take(&mut self.queues)
+    pub fn take_head(&mut self, class: Class) -> Option<Box<PackedQueue>> {
+        let head = self.queues[class.index()].take()?;
+        self.queued_count -= head.count();
+        Some(head)
     }
 
-    pub fn queues(&self) -> &Queues {
-        &self.queues
+    pub fn head(&self, class: Class) -> Option<&PackedQueue> {
+        self.queues[class.index()].as_deref()
+    }
+
+    /// RAM that the head of a class takes.
+    pub fn head_memory_bytes(&self, class: Class) -> usize {
+        self.head(class).map_or(0, PackedQueue::memory_bytes)
+    }
+
+    /// Lets the head of a class be changed by moves between it and its tail: `queued_count` stays.
+    pub fn move_head(&mut self, class: Class, change: impl FnOnce(&mut PackedQueue)) {
+        let queue = &mut self.queues[class.index()];
+        change(queue.get_or_insert_default());
+        free_if_empty(queue);
+    }
+
+    /// Whether there are URLs of a class, in RAM or on disk.
+    pub fn has(&self, class: Class) -> bool {
+        self.queues[class.index()].is_some() || self.is_tailed(class)
+    }
+
+    pub fn is_tailed(&self, class: Class) -> bool {
+        self.tail_bits >> class.index() & 1 == 1
+    }
+
+    pub fn set_tailed(&mut self, class: Class, is_tailed: bool) {
+        self.tail_bits &= !(1 << class.index());
+        self.tail_bits |= u8::from(is_tailed) << class.index();
+    }
+
+    /// Whether the host stands in the class's list of hosts to spill from.
+    pub fn is_spill_listed(&self, class: Class) -> bool {
+        self.tail_bits >> (4 + class.index()) & 1 == 1
+    }
+
+    pub fn set_spill_listed(&mut self, class: Class, is_listed: bool) {
+        self.tail_bits &= !(0x10 << class.index());
+        self.tail_bits |= u8::from(is_listed) << (4 + class.index());
     }
 
     pub fn best_class(&self) -> Option<Class> {
-        Class::ALL.into_iter().find(|class| self.queues[class.index()].is_some())
+        Class::ALL.into_iter().find(|class| self.has(*class))
     }
 }
 
@@ -216,21 +278,22 @@ impl<X: Default> HostTable<X> {
         }
     }
 
-    /// Adds the host of `url`, which [`HostTable::by_url`] did not find.
-    pub fn add(&mut self, url: &Url) -> HostId {
-        let key = url.host_key();
+    /// Adds a host that [`HostTable::by_url`] did not find.
+    pub fn add(&mut self, name: &str, first_origin: Origin) -> HostId {
+        let key = HostKey::of(name);
         let id = self.hosts.len() as u32;
         self.hosts.push(Host {
             key,
-            name: url.host().into(),
+            name: name.into(),
             queues: Queues::default(),
             further_origins: None,
             eligible_at: Time::ZERO,
             queued_count: 0,
             fetched_count: 0,
-            first_origin: Origin::of(url),
+            first_origin,
             state: HostState::Idle,
             eviction_listed: 0,
+            tail_bits: 0,
             turns: Turns::default(),
             data: X::default(),
         });
@@ -269,6 +332,11 @@ mod tests {
     use super::*;
     use crate::flow::Via;
 
+    fn added(table: &mut HostTable<()>, text: &str) -> HostId {
+        let url = url(text);
+        table.add(url.host(), Origin::of(&url))
+    }
+
     fn url(text: &str) -> Url {
         Url::parse(text).expect("a test's URL")
     }
@@ -282,7 +350,7 @@ mod tests {
     fn a_host_is_found_by_key_and_by_name() {
         let mut table = HostTable::<()>::new();
         let ids: Vec<_> =
-            (0..5_000).map(|n| table.add(&url(&format!("http://host{n}.test/")))).collect();
+            (0..5_000).map(|n| added(&mut table, &format!("http://host{n}.test/"))).collect();
         for (n, id) in ids.iter().enumerate() {
             let url = url(&format!("https://host{n}.test:8443/x"));
             assert_eq!(table.by_url(&url), Ok(Some(*id)));
@@ -295,7 +363,7 @@ mod tests {
     #[test]
     fn another_host_with_the_same_key_is_refused() {
         let mut table = HostTable::<()>::new();
-        let id = table.add(&url("http://one.test/"));
+        let id = added(&mut table, "http://one.test/");
         table[id].name = "two.test".into();
         assert_eq!(table.by_url(&url("http://one.test/")), Err(KeyTaken));
     }
@@ -303,7 +371,7 @@ mod tests {
     #[test]
     fn origins_are_few_and_write_themselves_as_the_url_does() {
         let mut table = HostTable::<()>::new();
-        let id = table.add(&url("http://h.test/"));
+        let id = added(&mut table, "http://h.test/");
         for port in 0..HOST_ORIGIN_COUNT_MAX as u16 - 1 {
             let url = url(&format!("https://h.test:{}/", 443 + port));
             let index = table[id].intern_origin(Origin::of(&url)).expect("room");
@@ -318,7 +386,7 @@ mod tests {
     #[test]
     fn within_a_host_every_class_has_its_turns() {
         let mut table = HostTable::<()>::new();
-        let id = table.add(&url("http://h.test/"));
+        let id = added(&mut table, "http://h.test/");
         let host = &mut table[id];
         for class in Class::ALL {
             (0..15).for_each(|_| host.push_back(class, &record("/")));

@@ -2,15 +2,16 @@
 //!
 //! Owns URL-seen (the [`Sieve`]), the URLs still to ask, and every host's next-eligible time. In:
 //! candidates from seeds, links, redirects and sitemaps; what became of a host's turn. Out: hosts
-//! whose time has come, and their URLs. A plain data structure: no I/O, no clock (time is an
-//! argument), touched by its own core alone.
+//! whose time has come, and their URLs. A plain data structure: no I/O (what goes to disk are jobs
+//! of the sieve and the [`tails`], which the shard runs), no clock (time is an argument), touched
+//! by its own core alone.
 //!
 //! A URL's way through it:
 //!
 //! 1. [`Frontier::offer`]: the sieve says whether it is new, [`traps`] whether it looks endless,
 //!    the caps whether there is room.
-//! 2. It joins its host's queue of its class. A host that was idle joins the wheel, to wait for
-//!    its next-eligible time.
+//! 2. It joins its host's queue of its class, of which all but the head may be on disk. A host that
+//!    was idle joins the wheel, to wait for its next-eligible time.
 //! 3. [`Frontier::advance`]: hosts whose time has come join the front queues.
 //! 4. [`Frontier::pop_ready`] takes a host, [`Frontier::next_url`] its next URL. The host is busy:
 //!    it cannot be popped again.
@@ -26,48 +27,46 @@ mod bounds;
 mod census;
 mod eviction;
 mod front;
+mod ghosts;
 mod host;
+mod image;
 mod links;
 #[cfg(test)]
 mod model_tests;
+mod open;
 mod packed;
 mod paged;
 mod retries;
 pub mod seen;
 pub mod sieve;
+pub mod tails;
 #[cfg(test)]
 mod tests;
 mod traps;
 mod wheel;
 
-pub use bounds::{Caps, DropReason, Figures, Offered};
+pub use crate::flow::Queued;
+pub use bounds::{Caps, DropReason, Figures, Next, Offered};
 pub use host::{HostId, HostState, IDLE_BYTES, Origin};
+pub use image::{Middle, Unreadable, packed_chunks};
+pub use open::OpenUrl;
 pub use packed::OVERHEAD_BYTES;
 pub use sieve::{MemorySieve, Seen, Sieve, SieveFigures};
 
 use crate::base::Time;
-use crate::flow::{Candidate, Class, Trail, Via};
+use crate::flow::{Candidate, Class};
 use crate::limits::HOST_COUNT_MAX;
 use crate::url::{Fingerprint, Url};
 use eviction::EvictionLists;
 use front::Front;
+use ghosts::Ghosts;
 use host::{Host, HostTable};
+use open::OpenUrls;
 use packed::Record;
 use retries::Retries;
+use tails::{Popped, TailLimits, Tails};
 use traps::Traps;
 use wheel::Wheel;
-
-/// A URL on its way out of the frontier, or back into it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queued {
-    pub url: Url,
-    pub depth: u16,
-    pub class: Class,
-    pub via: Via,
-    /// Requests made for it so far; the caller counts.
-    pub tries: u8,
-    pub trail: Trail,
-}
 
 /// `X` is what the shard keeps with each host (pace, failures, robots), to spare a second lookup.
 pub struct Frontier<S = MemorySieve, X = ()> {
@@ -77,7 +76,12 @@ pub struct Frontier<S = MemorySieve, X = ()> {
     front: Front,
     eviction: EvictionLists,
     retries: Retries,
+    open: OpenUrls,
+    /// Hosts' images are read for a look: what was handed out stays so.
+    keeps_open: bool,
+    ghosts: Ghosts,
     traps: Traps,
+    tails: Tails,
     caps: Caps,
     /// The latest time heard of.
     now: Time,
@@ -103,7 +107,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             front: Front::new(),
             eviction: EvictionLists::default(),
             retries: Retries::default(),
+            open: OpenUrls::default(),
+            keeps_open: false,
+            ghosts: Ghosts::default(),
             traps: Traps::new(caps.skeleton_page_count_max),
+            tails: Tails::new(TailLimits::sized(caps.resident_bytes_max)),
             caps,
             now: Time::ZERO,
             queued_count_by_class: [0; 4],
@@ -115,6 +123,16 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// Takes a normalised candidate if it is new and there is room.
     pub fn offer(&mut self, candidate: Candidate, now: Time) -> Offered {
+        self.offer_noting(candidate, now, |_| ())
+    }
+
+    /// As [`Frontier::offer`]; `note` hears of it at once if it was queued.
+    pub fn offer_noting(
+        &mut self,
+        candidate: Candidate,
+        now: Time,
+        note: impl FnOnce(&Queued),
+    ) -> Offered {
         self.now = self.now.max(now);
         let fingerprint = candidate.url.fingerprint();
         match self.sieve.probe(fingerprint) {
@@ -129,9 +147,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             }
             Seen::New if self.sieve.is_full() => self.dropped(DropReason::SeenFull),
             Seen::New => {
-                let offered = self.take_in(candidate.into());
+                let queued = candidate.into();
+                let offered = self.take_in(&queued);
                 if offered == Offered::Queued {
                     self.sieve.admit(fingerprint);
+                    note(&queued);
                 }
                 offered
             }
@@ -142,31 +162,14 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// caps refuse stay known: a merge cannot be taken back.
     pub fn settle(&mut self, now: Time) -> usize {
         let settled = std::iter::from_fn(|| self.settle_next(now));
-        settled.filter(|offered| *offered == Offered::Queued).count()
+        settled.filter(|(offered, _)| *offered == Offered::Queued).count()
     }
 
-    /// As [`Frontier::settle`], for one candidate: says what became of it.
-    pub fn settle_next(&mut self, now: Time) -> Option<Offered> {
+    /// As [`Frontier::settle`], for one candidate: says what became of it, and which it was.
+    pub fn settle_next(&mut self, now: Time) -> Option<(Offered, Queued)> {
         self.now = self.now.max(now);
-        let candidate = self.sieve.settle()?;
-        Some(self.take_in(candidate.into()))
-    }
-
-    /// After a restart: queues a URL that was queued or in flight, at the back, tries kept. The
-    /// sieve is told, not asked: it may have come back before the queues did.
-    pub fn restore(&mut self, queued: Queued, now: Time) -> Offered {
-        self.now = self.now.max(now);
-        let fingerprint = queued.url.fingerprint();
-        let offered = self.take_in(queued);
-        if offered == Offered::Queued {
-            self.sieve.admit(fingerprint);
-        }
-        offered
-    }
-
-    /// After a restart: a URL that was completed, never to be queued again.
-    pub fn remember(&mut self, fingerprint: Fingerprint) {
-        self.sieve.admit(fingerprint);
+        let queued: Queued = self.sieve.settle()?.into();
+        Some((self.take_in(&queued), queued))
     }
 
     /// Puts a URL of `host` back at the front of its class. Past the sieve and the caps: it was in
@@ -174,15 +177,16 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// dropped, if the host has too many origins: only a URL that never was in can have a new one.
     pub fn requeue(&mut self, host: HostId, queued: Queued, not_before: Time) -> bool {
         assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
+        self.open.close(host, queued.url.fingerprint());
         let record_host = &mut self.hosts[host];
         let Some(origin) = record_host.intern_origin(Origin::of(&queued.url)) else {
             self.dropped(DropReason::OriginsFull);
             return false;
         };
         record_host.fetched_count = record_host.fetched_count.saturating_sub(1);
-        let record = queued.record(origin);
-        record_host.push_front(queued.class, &record);
-        self.pushed(host, queued.class, record.size_bytes());
+        let record = record_of(&queued, origin);
+        self.tails.push_front(host, record_host, queued.class, &record);
+        self.pushed(host, queued.class, 1, record.size_bytes());
         self.postpone(host, not_before);
         true
     }
@@ -190,6 +194,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// As [`Frontier::requeue`], but the URL alone waits: its host goes on with others. When too
     /// many wait, the host waits with it.
     pub fn retry_at(&mut self, host: HostId, queued: Queued, at: Time) {
+        self.open.hand_out(host, &queued, Some(at));
         if let Err(queued) = self.retries.push(host, queued, at) {
             self.requeue(host, queued, at);
         }
@@ -214,16 +219,39 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Some(host)
     }
 
-    /// The next URL of a busy host.
-    pub fn next_url(&mut self, host: HostId) -> Option<Queued> {
+    /// The next URL of a busy host. One that is on disk is asked for: [`Frontier::next_tail_job`].
+    pub fn next_url(&mut self, host: HostId) -> Next {
         assert_eq!(self.hosts[host].state, HostState::Busy, "pop_ready first");
-        let (class, record) = self.hosts[host].pop()?;
-        self.removed(class, record.size_bytes());
-        self.hosts[host].fetched_count += 1;
-        Some(read_back(&self.hosts[host], class, record))
+        loop {
+            let (class, record) = match self.tails.pop(host, &mut self.hosts[host]) {
+                Popped::Record(class, record) => (class, record),
+                Popped::OnDisk => return Next::OnDisk,
+                Popped::Nothing => break,
+            };
+            self.removed(class, 1, record.size_bytes());
+            let queued = read_back(&self.hosts[host], class, record);
+            if self.ghosts.is_ghost(host, || queued.url.fingerprint(), queued.tries) {
+                self.figures.ghost_count += 1;
+                continue;
+            }
+            self.hosts[host].fetched_count += 1;
+            self.open.hand_out(host, &queued, None);
+            return Next::Url(queued);
+        }
+        let is_dry = self.open.of(host).is_empty();
+        if is_dry && self.ghosts.are_at(host) && !self.retries.has(host) {
+            self.ghosts.lay(host);
+        }
+        Next::Nothing
     }
 
-    /// Origin of the URL that [`Frontier::next_url`] would return, unless more are offered first.
+    /// A URL that was handed out has come to its end, and a restart knows it.
+    pub fn complete(&mut self, host: HostId, fingerprint: Fingerprint) {
+        self.open.close(host, fingerprint);
+    }
+
+    /// Origin of the URL that [`Frontier::next_url`] would return, unless more are offered first or
+    /// it is on disk.
     pub fn peek_origin(&self, host: HostId) -> Option<Origin> {
         self.hosts[host].peek_origin()
     }
@@ -250,33 +278,34 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Takes all URLs of a host out, for the dead-letter list. A busy host stays busy.
-    pub fn drain_host(&mut self, host: HostId) -> impl Iterator<Item = Queued> {
-        let queues = self.hosts[host].take_queues();
-        for (class, queue) in Class::ALL.iter().zip(&queues) {
-            if let Some(queue) = queue {
-                self.queued_count_by_class[class.index()] -= u64::from(queue.count());
-                self.queued_bytes -= queue.size_bytes() as u64;
-            }
+    /// Takes the URLs of a host out, for the dead-letter list, in order within a class. True if
+    /// more are on disk: they are asked for, and the caller drains again whenever the host is
+    /// refilled, at once: what a host that is not busy was given back may have to leave again.
+    /// A busy host stays busy.
+    pub fn drain_host(&mut self, host: HostId) -> (Vec<Queued>, bool) {
+        let mut drained = Vec::new();
+        for class in Class::ALL {
+            let head = self.tails.take_head(host, &mut self.hosts[host], class);
+            let Some(mut head) = head else { continue };
+            self.removed(class, u64::from(head.count()), head.size_bytes());
+            let from = &self.hosts[host];
+            let records = std::iter::from_fn(|| head.pop_front());
+            drained.extend(records.map(|record| read_back(from, class, record)));
         }
         if self.hosts[host].state != HostState::Busy {
             self.unschedule(host);
+            self.schedule(host);
         }
-        let from = &self.hosts[host];
-        Class::ALL.into_iter().zip(queues).flat_map(move |(class, queue)| {
-            let mut queue = queue.unwrap_or_default();
-            std::iter::from_fn(move || queue.pop_front())
-                .map(move |record| read_back(from, class, record))
-        })
+        (drained, self.hosts[host].queued_count > 0)
     }
 
-    /// The URLs queued for a host, for a checkpoint or an operator. In order within a class.
+    /// The URLs at the heads of a host's queues, for an operator. In order within a class.
     pub fn queued_in(&self, host: HostId) -> impl Iterator<Item = Queued> {
         let from = &self.hosts[host];
-        let queues = Class::ALL.into_iter().zip(from.queues());
-        queues.filter_map(|(class, queue)| Some((class, queue.as_ref()?))).flat_map(
-            move |(class, queue)| queue.iter().map(move |record| read_back(from, class, record)),
-        )
+        let heads = Class::ALL.into_iter().filter_map(|class| Some((class, from.head(class)?)));
+        heads.flat_map(move |(class, queue)| {
+            queue.iter().map(move |record| read_back(from, class, record))
+        })
     }
 
     /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
@@ -287,12 +316,12 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             Ok(None) if self.hosts.count() >= self.caps.host_count_max => {
                 Err(DropReason::HostsFull)
             }
-            Ok(None) => Ok(self.hosts.add(url)),
+            Ok(None) => Ok(self.hosts.add(url.host(), Origin::of(url))),
         }
     }
 
     /// Queues a URL that is new, at the back, if the caps allow.
-    fn take_in(&mut self, queued: Queued) -> Offered {
+    fn take_in(&mut self, queued: &Queued) -> Offered {
         match self.try_take_in(queued) {
             Ok(()) => {
                 self.figures.queued_count += 1;
@@ -302,7 +331,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    fn try_take_in(&mut self, queued: Queued) -> Result<(), DropReason> {
+    fn try_take_in(&mut self, queued: &Queued) -> Result<(), DropReason> {
         let is_checked = traps::is_checked(queued.via);
         if is_checked {
             traps::check_path(&queued.url)?;
@@ -317,20 +346,20 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         let skeleton =
             if is_checked { self.traps.check(host, &queued.url, taken_count)? } else { None };
         let origin = taking.intern_origin(Origin::of(&queued.url));
-        let record = queued.record(origin.ok_or(DropReason::OriginsFull)?);
+        let record = record_of(queued, origin.ok_or(DropReason::OriginsFull)?);
         let size_bytes = record.size_bytes();
         self.make_room(queued.class, size_bytes)?;
-        self.hosts[host].push_back(queued.class, &record);
-        self.pushed(host, queued.class, size_bytes);
+        self.tails.push_back(host, &mut self.hosts[host], queued.class, &record);
+        self.pushed(host, queued.class, 1, size_bytes);
         if let Some(skeleton) = skeleton {
             self.traps.took(host, skeleton);
         }
         Ok(())
     }
 
-    /// Books a URL that was pushed, and sees to it that its host's turn comes.
-    fn pushed(&mut self, host: HostId, class: Class, size_bytes: usize) {
-        self.queued_count_by_class[class.index()] += 1;
+    /// Books URLs that were pushed, and sees to it that their host's turn comes.
+    fn pushed(&mut self, host: HostId, class: Class, count: u64, size_bytes: usize) {
+        self.queued_count_by_class[class.index()] += count;
         self.queued_bytes += size_bytes as u64;
         self.eviction.list(&mut self.hosts[host].eviction_listed, host, class);
         match self.hosts[host].state {
@@ -343,8 +372,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    fn removed(&mut self, class: Class, size_bytes: usize) {
-        self.queued_count_by_class[class.index()] -= 1;
+    fn removed(&mut self, class: Class, count: u64, size_bytes: usize) {
+        self.queued_count_by_class[class.index()] -= count;
         self.queued_bytes -= size_bytes as u64;
     }
 
@@ -382,23 +411,14 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 }
 
-impl Queued {
-    fn record(&self, origin: u8) -> Record<&str> {
-        Record {
-            origin,
-            depth: self.depth,
-            tries: self.tries,
-            via: self.via,
-            trail: self.trail.clone(),
-            path_and_query: self.url.path_and_query(),
-        }
-    }
-}
-
-impl From<Candidate> for Queued {
-    fn from(candidate: Candidate) -> Queued {
-        let Candidate { url, depth, class, via, trail } = candidate;
-        Queued { url, depth, class, via, tries: 0, trail }
+fn record_of(queued: &Queued, origin: u8) -> Record<&str> {
+    Record {
+        origin,
+        depth: queued.depth,
+        tries: queued.tries,
+        via: queued.via,
+        trail: queued.trail.clone(),
+        path_and_query: queued.url.path_and_query(),
     }
 }
 

@@ -1,11 +1,15 @@
 //! The frontier against naive models, in random steps: no URL lost or doubled, no host asked before
-//! its time, and at the cap the class that must give way gives way.
+//! its time, and at the cap the class that must give way gives way. With its queues in RAM, and
+//! with so little RAM that all of them go to a disk, which may fail.
 
 // prop_oneof expands to an Arc.
 #![allow(clippy::disallowed_types)]
 
+use super::tails::{Ended, Files, Finished, TailError};
 use super::tests::{candidate, offer};
 use super::*;
+use crate::flow::Trail;
+use crate::io::sim::{DiskFaults, Sim, SimFile, SimWorld};
 use crate::url::HostKey;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -35,14 +39,41 @@ impl NaiveHost {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Offer { host: u8, path: u16, class: u8 },
-    Advance { span_us: u64 },
+    Offer {
+        host: u8,
+        path: u16,
+        class: u8,
+    },
+    Advance {
+        span_us: u64,
+    },
     Pop,
-    Next { pick: usize },
-    Requeue { pick: usize, wait_us: u64 },
-    Release { pick: usize, wait_us: u64 },
-    Postpone { host: u8, wait_us: u64 },
-    Drain { host: u8 },
+    Next {
+        pick: usize,
+    },
+    Requeue {
+        pick: usize,
+        wait_us: u64,
+    },
+    Release {
+        pick: usize,
+        wait_us: u64,
+    },
+    Postpone {
+        host: u8,
+        wait_us: u64,
+    },
+    Drain {
+        host: u8,
+    },
+    /// The next job is run; only a later step gives it back.
+    Run,
+    Finish {
+        pick: usize,
+    },
+    Hold {
+        is_held: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -59,6 +90,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(pick, wait_us)| Step::Release { pick, wait_us }),
         1 => (0..6u8, wait_us()).prop_map(|(host, wait_us)| Step::Postpone { host, wait_us }),
         1 => (0..6u8).prop_map(|host| Step::Drain { host }),
+        4 => Just(Step::Run),
+        4 => any::<usize>().prop_map(|pick| Step::Finish { pick }),
+        1 => any::<bool>().prop_map(|is_held| Step::Hold { is_held }),
     ]
 }
 
@@ -66,12 +100,49 @@ struct Pair {
     frontier: Frontier,
     naive: Naive,
     handed_out: HashSet<String>,
+    world: SimWorld,
+    files: Files<SimFile>,
+    /// Jobs that have run and were not given back yet.
+    done: Vec<Finished>,
 }
 
 impl Pair {
-    fn new() -> Pair {
-        let frontier = Frontier::new(Caps::default());
-        Pair { frontier, naive: Naive::default(), handed_out: HashSet::new() }
+    async fn new(world: SimWorld, caps: Caps) -> Pair {
+        let image = tails::open(&world, "state".as_ref(), Vec::new()).await.expect("a disk");
+        let files = Files::new("state".into());
+        let mut frontier = Frontier::new(caps);
+        frontier.adopt_segments(&image);
+        let (naive, handed_out) = (Naive::default(), HashSet::new());
+        Pair { frontier, naive, handed_out, world, files, done: Vec::new() }
+    }
+
+    async fn run_job(&mut self) -> bool {
+        let Some(job) = self.frontier.next_tail_job() else { return false };
+        self.done.push(job.run(&self.world, &self.files).await);
+        true
+    }
+
+    fn finish_job(&mut self, pick: usize) -> Result<(), TestCaseError> {
+        if !self.done.is_empty() {
+            let finished = self.done.swap_remove(pick % self.done.len());
+            let Ended { error, .. } = self.frontier.finish_tail_job(finished);
+            prop_assert!(!matches!(error, Some(TailError::Damaged { .. })), "{:?}", error);
+            let superseded = self.frontier.superseded_segments().to_vec();
+            self.frontier.retire_segments(&superseded);
+        }
+        Ok(())
+    }
+
+    /// Until nothing is due, or for a while if the disk always fails.
+    async fn run_jobs(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..1_000 {
+            while self.run_job().await {}
+            if self.done.is_empty() {
+                return Ok(());
+            }
+            self.finish_job(0)?;
+        }
+        Ok(())
     }
 
     fn id(&self, name: &str) -> HostId {
@@ -91,7 +162,7 @@ impl Pair {
         if busy.is_empty() { None } else { Some(busy[pick % busy.len()].clone()) }
     }
 
-    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
+    async fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
         match step {
             Step::Offer { host, path, class } => self.offer(host, path, class)?,
             Step::Advance { span_us } => {
@@ -102,7 +173,7 @@ impl Pair {
             Step::Pop => self.pop()?,
             Step::Next { pick } => {
                 if let Some(name) = self.busy(pick) {
-                    self.next(&name)?;
+                    let _ = self.next(&name)?;
                 }
             }
             Step::Requeue { pick, wait_us } => self.requeue(pick, wait_us),
@@ -120,7 +191,10 @@ impl Pair {
                     self.frontier.postpone(id, not_before);
                 }
             }
-            Step::Drain { host } => self.drain(&format!("h{host}.test"))?,
+            Step::Drain { host } => self.drain(&format!("h{host}.test")).await?,
+            Step::Run => _ = self.run_job().await,
+            Step::Finish { pick } => self.finish_job(pick)?,
+            Step::Hold { is_held } => self.frontier.hold_tails(is_held),
         }
         self.check()
     }
@@ -152,20 +226,20 @@ impl Pair {
         Ok(())
     }
 
-    fn next(&mut self, name: &str) -> Result<(), TestCaseError> {
+    /// True if it is on disk: to be asked for again.
+    fn next(&mut self, name: &str) -> Result<bool, TestCaseError> {
         let id = self.id(name);
-        let queued = self.frontier.next_url(id);
+        let next = self.frontier.next_url(id);
         let host = self.naive.hosts.get_mut(name).expect("busy");
-        let Some(queued) = queued else {
-            prop_assert_eq!(host.queued_count(), 0);
-            return Ok(());
-        };
+        prop_assert_eq!(next == Next::Nothing, host.queued_count() == 0);
+        let is_on_disk = next == Next::OnDisk;
+        let Some(queued) = next.url() else { return Ok(is_on_disk) };
         prop_assert_eq!(Some(&queued), host.queues[queued.class.index()].front());
         host.queues[queued.class.index()].pop_front();
         let is_first = self.handed_out.insert(queued.url.to_string());
         prop_assert!(is_first || queued.tries > 0, "handed out twice");
         self.naive.in_flight.push((name.to_string(), queued));
-        Ok(())
+        Ok(false)
     }
 
     fn requeue(&mut self, pick: usize, wait_us: u64) {
@@ -192,13 +266,24 @@ impl Pair {
         self.frontier.release(id, eligible_at);
     }
 
-    fn drain(&mut self, name: &str) -> Result<(), TestCaseError> {
-        if let Some(host) = self.naive.hosts.get_mut(name) {
-            let expected: Vec<_> = host.queues.iter_mut().flat_map(|q| q.drain(..)).collect();
-            self.handed_out.extend(expected.iter().map(|queued| queued.url.to_string()));
-            let id = self.id(name);
-            prop_assert_eq!(self.frontier.drain_host(id).collect::<Vec<_>>(), expected);
+    async fn drain(&mut self, name: &str) -> Result<(), TestCaseError> {
+        if !self.naive.hosts.contains_key(name) {
+            return Ok(());
         }
+        let id = self.id(name);
+        let mut by_class: [VecDeque<Queued>; 4] = Default::default();
+        loop {
+            let (drained, is_more) = self.frontier.drain_host(id);
+            self.handed_out.extend(drained.iter().map(|queued| queued.url.to_string()));
+            drained.into_iter().for_each(|one| by_class[one.class.index()].push_back(one));
+            if !is_more {
+                break;
+            }
+            self.run_job().await;
+            self.finish_job(0)?;
+        }
+        let host = self.naive.hosts.get_mut(name).expect("it is there");
+        prop_assert_eq!(by_class, std::mem::take(&mut host.queues));
         Ok(())
     }
 
@@ -210,11 +295,13 @@ impl Pair {
         prop_assert_eq!(self.frontier.busy_count(), busy_count);
         let with_urls = hosts().filter(|host| !host.is_busy && host.queued_count() > 0).count();
         prop_assert_eq!(self.frontier.ready_count() + self.frontier.waiting_count(), with_urls);
+        self.frontier.assert_tails_are_sound();
         Ok(())
     }
 
     /// Ends all turns, then takes turns until nothing is left: no URL may be missing.
-    fn run_out(mut self) -> Result<(), TestCaseError> {
+    async fn run_out(mut self) -> Result<tails::TailFigures, TestCaseError> {
+        self.frontier.hold_tails(false);
         while let Some(name) = self.busy(0) {
             self.release(&name, 0);
         }
@@ -223,26 +310,70 @@ impl Pair {
             self.naive.now = self.naive.now.max(due);
             self.frontier.advance(self.naive.now);
             self.pop()?;
+            self.run_jobs().await?;
             if let Some(name) = self.busy(0) {
-                self.next(&name)?;
+                while self.next(&name)? {
+                    self.run_jobs().await?;
+                }
                 self.release(&name, 700);
             }
             self.check()?;
         }
         prop_assert_eq!(&self.handed_out, &self.naive.seen);
         prop_assert_eq!(self.frontier.pending_url_bytes(), 0);
-        Ok(())
+        self.run_jobs().await?;
+        let figures = self.frontier.tail_figures();
+        prop_assert_eq!((figures.url_count, figures.live_bytes, figures.resident_bytes), (0, 0, 0));
+        Ok(figures)
     }
+}
+
+/// Runs the steps with so much RAM on such a disk.
+fn run(
+    steps: Vec<Step>,
+    resident_bytes_max: u64,
+    faults: DiskFaults,
+) -> Result<tails::TailFigures, TestCaseError> {
+    let sim = Sim::new(steps.len() as u64);
+    let caps = Caps { resident_bytes_max, ..Caps::default() };
+    let program = async {
+        let mut pair = Pair::new(sim.world(0), caps).await;
+        sim.set_disk_faults(faults);
+        for step in steps {
+            pair.apply(step).await?;
+        }
+        pair.run_out().await
+    };
+    sim.block_on(program).expect("a simulation that ends")
 }
 
 proptest! {
     #[test]
     fn behaves_as_a_naive_frontier(steps in prop::collection::vec(step(), 1..400)) {
-        let mut pair = Pair::new();
-        for step in steps {
-            pair.apply(step)?;
-        }
-        pair.run_out()?;
+        let figures = run(steps, u64::MAX, DiskFaults::default())?;
+        prop_assert_eq!(figures.job_bytes, 0);
+    }
+
+    #[test]
+    fn behaves_as_a_naive_frontier_with_all_queues_on_disk(
+        steps in prop::collection::vec(step(), 1..400),
+    ) {
+        run(steps, 0, DiskFaults::default())?;
+    }
+
+    #[test]
+    fn behaves_as_a_naive_frontier_on_a_disk_that_fails(
+        steps in prop::collection::vec(step(), 1..400),
+        rates in prop::array::uniform3(0..300u64),
+    ) {
+        let [full_per_mille, error_per_mille, sync_error_per_mille] = rates;
+        let faults = DiskFaults {
+            full_per_mille,
+            error_per_mille,
+            sync_error_per_mille,
+            ..DiskFaults::default()
+        };
+        run(steps, 0, faults)?;
     }
 
     /// Against a count per class: which offers are refused, and which class gives way.
@@ -270,7 +401,7 @@ proptest! {
             counts[class] += u64::from(expected == Offered::Queued);
             prop_assert_eq!(offer(&mut frontier, &text, Class::ALL[class]), expected);
             if pops && page % 4 == 0 && let Some(host) = frontier.pop_ready() {
-                let queued = frontier.next_url(host);
+                let queued = frontier.next_url(host).url();
                 prop_assert!(queued.is_some(), "a ready host has a URL");
                 counts[queued.map_or(0, |queued| queued.class.index())] -= 1;
                 taken += 1;

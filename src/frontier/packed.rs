@@ -1,8 +1,9 @@
 //! A first-in first-out queue of URLs of one host and class, packed into one ring of bytes.
 //!
 //! Owns the bytes. In: [`Record`]s at the back (or, for retries, at the front). Out: records from
-//! the front; at the back only dropped. Invariant: the ring is a sequence of whole records, `count`
-//! of them. One core, one host.
+//! the front; at the back only dropped. Stretches of whole records leave for the disk and come back
+//! as they are. Invariant: the ring is a sequence of whole records, `count` of them. One core, one
+//! host.
 //!
 //! A record costs [`OVERHEAD_BYTES`] beside its path, against 48 bytes and an allocation for a
 //! `Url`. The host's name and origin are kept once, by the host:
@@ -55,7 +56,7 @@ pub struct PackedQueue {
 impl PackedQueue {
     pub fn push_back(&mut self, record: &Record<&str>) {
         let size = record.size_bytes();
-        self.ring.reserve(size);
+        self.make_room(size);
         self.ring.extend(&record.head());
         for hop in &record.trail {
             self.ring.extend(&hop.to_le_bytes());
@@ -68,7 +69,7 @@ impl PackedQueue {
     /// For retries only: byte by byte, from the record's end to its start.
     pub fn push_front(&mut self, record: &Record<&str>) {
         let size = record.size_bytes();
-        self.ring.reserve(size);
+        self.make_room(size);
         let foot = (size as u16).to_le_bytes();
         let hops: Vec<u8> = record.trail.iter().flat_map(|hop| hop.to_le_bytes()).collect();
         for part in [&foot, record.path_and_query.as_bytes(), &hops, &record.head()] {
@@ -93,9 +94,138 @@ impl PackedQueue {
         Some(size)
     }
 
+    /// Cuts off the records at the back: those behind the first that fit `keep_bytes`, but no more
+    /// than `take_bytes` of them.
+    pub fn split_back(&mut self, keep_bytes: usize, take_bytes: usize) -> PackedQueue {
+        let is_last_cut = self.ring.len() <= keep_bytes.saturating_add(take_bytes);
+        let (at, count) = if is_last_cut {
+            let (at, kept_count) = self.reach(keep_bytes);
+            (at, self.count - kept_count)
+        } else {
+            self.reach_back(take_bytes)
+        };
+        let back = PackedQueue { ring: self.ring.split_off(at), count };
+        self.count -= count;
+        // What is left after the last cut is small: all that it does not need is given back.
+        if is_last_cut || self.ring.capacity() > 2 * self.ring.len() {
+            self.ring.shrink_to_fit();
+        }
+        back
+    }
+
+    /// Moves the first records that fit `size_max` to the end of `bytes`; says how many.
+    pub fn drain_into(&mut self, size_max: usize, bytes: &mut Vec<u8>) -> u32 {
+        let (end, count) = self.reach(size_max);
+        let (first, second) = self.ring.as_slices();
+        let split = end.min(first.len());
+        bytes.extend_from_slice(&first[..split]);
+        bytes.extend_from_slice(&second[..end - split]);
+        self.ring.drain(..end);
+        self.count -= count;
+        if self.ring.capacity() > 4 * self.ring.len() {
+            self.ring.shrink_to_fit();
+        }
+        count
+    }
+
+    /// Appends `count` records as [`PackedQueue::drain_into`] gave them; see [`are_records`].
+    pub fn append(&mut self, bytes: &[u8], count: u32) {
+        self.ring.reserve_exact(bytes.len());
+        self.ring.extend(bytes);
+        self.count += count;
+    }
+
+    /// Appends all of another queue.
+    pub fn append_queue(&mut self, behind: PackedQueue) {
+        if self.count == 0 {
+            *self = behind;
+            return;
+        }
+        let (first, second) = behind.ring.as_slices();
+        self.append(first, behind.count);
+        self.append(second, 0);
+    }
+
+    /// Grows by half at most: of a million queues that double, a quarter of the RAM would be air.
+    fn make_room(&mut self, size: usize) {
+        if self.ring.capacity() - self.ring.len() < size {
+            self.ring.reserve_exact(size.max(self.ring.len() / 2));
+        }
+    }
+
+    /// Where the first records that fit `size_max` end, and how many they are.
+    fn reach(&self, size_max: usize) -> (usize, u32) {
+        if self.ring.len() <= size_max {
+            return (self.ring.len(), self.count);
+        }
+        let (mut end, mut count) = (0, 0);
+        loop {
+            let next = end + self.u16_at(end) as usize;
+            if next > size_max {
+                return (end, count);
+            }
+            (end, count) = (next, count + 1);
+        }
+    }
+
+    /// Where the last records that fit `size_max` begin, and how many they are.
+    fn reach_back(&self, size_max: usize) -> (usize, u32) {
+        let (mut start, mut count) = (self.ring.len(), 0);
+        while start > 0 {
+            let next = start - self.u16_at(start - FOOT_BYTES) as usize;
+            if self.ring.len() - next > size_max {
+                break;
+            }
+            (start, count) = (next, count + 1);
+        }
+        (start, count)
+    }
+
+    /// Bytes of the front record; none if there is none.
+    pub fn front_bytes(&self) -> usize {
+        if self.count == 0 { 0 } else { self.u16_at(0) as usize }
+    }
+
     /// Origin index of the front record.
     pub fn front_origin(&self) -> Option<u8> {
         self.ring.get(2).copied()
+    }
+
+    /// Appends all records as they are.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        let (first, second) = self.ring.as_slices();
+        out.extend_from_slice(first);
+        out.extend_from_slice(second);
+    }
+
+    /// A queue of the records in `bytes`, but for errands, of a host with so many origins; `None`
+    /// if they are not what [`PackedQueue::append_to`] wrote.
+    pub fn from_bytes(bytes: &[u8], origin_count: usize) -> Option<PackedQueue> {
+        let mut queue = PackedQueue::default();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let size = usize::from(u16::from_le_bytes(*rest.first_chunk()?));
+            let (record, behind) = rest.split_at_checked(size)?;
+            let mixed = *record.get(HEAD_BYTES - 1)?;
+            let trail_bytes = 8 * usize::from(mixed >> VIA_BITS);
+            let via = Via::from_number(mixed & ((1 << VIA_BITS) - 1))?;
+            let (content, foot) = record.split_last_chunk::<FOOT_BYTES>()?;
+            let path = content.get(HEAD_BYTES + trail_bytes..)?;
+            if usize::from(record[2]) >= origin_count
+                || record.first_chunk() != Some(foot)
+                || path.first() != Some(&b'/')
+                || !path.iter().all(u8::is_ascii_graphic)
+            {
+                return None;
+            }
+            // A robots.txt is asked for anew by whoever needs it.
+            if via != Via::Robots {
+                queue.ring.extend(record);
+                queue.count += 1;
+            }
+            rest = behind;
+        }
+        Some(queue)
     }
 
     /// Front to back, without removing.
@@ -116,6 +246,11 @@ impl PackedQueue {
         self.ring.len()
     }
 
+    /// RAM that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.ring.capacity()
+    }
+
     fn read_at(&self, at: usize) -> Option<(Record, usize)> {
         if at >= self.ring.len() {
             return None;
@@ -129,7 +264,7 @@ impl PackedQueue {
             origin: self.ring[at + 2],
             depth: self.u16_at(at + 3),
             tries: self.ring[at + 5],
-            via: via_from_bits(mixed & ((1 << VIA_BITS) - 1)),
+            via: Via::from_number(mixed & ((1 << VIA_BITS) - 1)).expect("written by `head`"),
             trail: self.trail(at + HEAD_BYTES, trail_count),
             path_and_query: String::from_utf8(path).expect("the bytes of a str"),
         };
@@ -165,6 +300,19 @@ impl PackedQueue {
     }
 }
 
+impl Record {
+    pub fn borrowed(&self) -> Record<&str> {
+        Record {
+            origin: self.origin,
+            depth: self.depth,
+            tries: self.tries,
+            via: self.via,
+            trail: self.trail.clone(),
+            path_and_query: &self.path_and_query,
+        }
+    }
+}
+
 impl<P: AsRef<str>> Record<P> {
     /// Bytes it takes in a queue.
     pub fn size_bytes(&self) -> usize {
@@ -181,14 +329,28 @@ impl<P: AsRef<str>> Record<P> {
     }
 }
 
-fn via_from_bits(bits: u8) -> Via {
-    match bits {
-        0 => Via::Seed,
-        1 => Via::Link,
-        2 => Via::Redirect,
-        3 => Via::Sitemap,
-        _ => Via::Robots,
+/// Whether `bytes`, which come from a disk, are `count` whole records of a host with so many
+/// origins: what [`PackedQueue::append`] may be given.
+pub fn are_records(mut bytes: &[u8], count: u32, origin_count: usize) -> bool {
+    for _ in 0..count {
+        let size = match bytes {
+            [low, high, ..] => u16::from_le_bytes([*low, *high]) as usize,
+            _ => return false,
+        };
+        let Some((record, rest)) = bytes.split_at_checked(size) else { return false };
+        if record.len() < OVERHEAD_BYTES || record[..2] != record[size - FOOT_BYTES..] {
+            return false;
+        }
+        let path_start = HEAD_BYTES + 8 * (record[6] >> VIA_BITS) as usize;
+        let path = record.get(path_start..size - FOOT_BYTES);
+        let is_text = path.is_some_and(|path| str::from_utf8(path).is_ok());
+        let is_via = Via::from_number(record[6] & ((1 << VIA_BITS) - 1)).is_some();
+        if !is_text || !is_via || record[2] as usize >= origin_count {
+            return false;
+        }
+        bytes = rest;
     }
+    bytes.is_empty()
 }
 
 #[cfg(test)]
@@ -238,8 +400,10 @@ mod tests {
 
     #[test]
     fn every_way_a_url_was_found_comes_back() {
-        for via in [Via::Seed, Via::Link, Via::Redirect, Via::Sitemap, Via::Robots] {
-            assert_eq!(via_from_bits(via as u8), via);
+        let mut queue = PackedQueue::default();
+        for via in Via::ALL {
+            queue.push_back(&Record { via, ..record("/") });
+            assert_eq!(queue.pop_front().map(|record| record.via), Some(via));
         }
     }
 
@@ -257,6 +421,54 @@ mod tests {
     }
 
     proptest! {
+        /// Records that leave for the disk and come back are the same, and nothing else passes.
+        #[test]
+        fn stretches_of_records_leave_and_come_back(
+            paths in prop::collection::vec("/[a-z]{0,40}", 1..60),
+            (keep_bytes, take_bytes, size_max) in (0..900usize, 0..900usize, 70..400usize),
+            (turn_count, flipped) in (0..40usize, any::<prop::sample::Index>()),
+        ) {
+            let mut queue = PackedQueue::default();
+            paths.iter().for_each(|path| queue.push_back(&record(path)));
+            // So that the ring wraps.
+            for _ in 0..turn_count {
+                let first = queue.pop_front().expect("one at least");
+                queue.push_back(&Record { trail: [7].into(), ..record(&first.path_and_query) });
+            }
+            let whole: Vec<Record> = queue.iter().collect();
+            let mut back = queue.split_back(keep_bytes, take_bytes);
+            prop_assert!(back.size_bytes() <= take_bytes || queue.size_bytes() <= keep_bytes);
+            if back.size_bytes() + 80 < take_bytes {
+                prop_assert!(queue.size_bytes() + 80 >= keep_bytes.min(queue.size_bytes() + 80));
+                prop_assert!(queue.size_bytes() <= keep_bytes);
+            }
+            let split: Vec<Record> = queue.iter().chain(back.iter()).collect();
+            prop_assert_eq!(&split, &whole);
+            prop_assert_eq!(queue.front_bytes() == 0, queue.count() == 0);
+            let mut behind = PackedQueue::default();
+            while back.count() > 0 {
+                let mut bytes = Vec::new();
+                let count = back.drain_into(size_max, &mut bytes);
+                prop_assert!(count > 0 && bytes.len() <= size_max);
+                prop_assert!(are_records(&bytes, count, 1));
+                prop_assert!(!are_records(&bytes, count + 1, 1));
+                prop_assert!(!are_records(&bytes, count - 1, 1));
+                prop_assert!(!are_records(&bytes, count, 0), "an origin that there is not");
+                prop_assert!(!are_records(&bytes[..bytes.len() - 1], count, 1));
+                behind.append(&bytes, count);
+                let at = flipped.index(bytes.len());
+                bytes[at] ^= 0x80;
+                // Whatever it says, what it lets pass can be read.
+                if are_records(&bytes, count, 256) {
+                    let mut other = PackedQueue::default();
+                    other.append(&bytes, count);
+                    prop_assert_eq!(other.iter().count(), count as usize);
+                }
+            }
+            queue.append_queue(behind);
+            prop_assert_eq!(queue.iter().collect::<Vec<_>>(), whole);
+        }
+
         /// Against a plain deque of records: pushes and pops at both ends, wrapping the ring.
         #[test]
         fn behaves_as_a_deque_of_records(
@@ -275,7 +487,7 @@ mod tests {
             for (step, path, (origin, depth, tries), trail) in &steps {
                 let record = Record {
                     origin: *origin, depth: *depth, tries: *tries,
-                    via: via_from_bits(depth.to_le_bytes()[0] % 5),
+                    via: Via::ALL[usize::from(*depth % 5)],
                     trail: trail.clone().into(), path_and_query: path.as_str(),
                 };
                 match step {

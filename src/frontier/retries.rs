@@ -43,6 +43,11 @@ impl Retries {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
+    /// Whether a URL of the host waits, a ghost among them.
+    pub fn has(&self, host: HostId) -> bool {
+        self.waiting.values().any(|(of, _)| *of == host)
+    }
+
     pub fn count(&self) -> usize {
         self.waiting.len()
     }

@@ -1,6 +1,9 @@
 //! The frontier as a whole: its promises one by one. `model_tests` has the random ones.
 
 use super::*;
+use crate::base::WallTime;
+use crate::base::pack::{Pack, Unpack};
+use crate::flow::{Trail, Via};
 use crate::url::HostKey;
 use std::collections::HashSet;
 
@@ -15,7 +18,7 @@ pub fn offer(frontier: &mut Frontier, text: &str, class: Class) -> Offered {
 
 fn next(frontier: &mut Frontier) -> Option<(HostId, String)> {
     let host = frontier.pop_ready()?;
-    let queued = frontier.next_url(host)?;
+    let queued = frontier.next_url(host).url()?;
     Some((host, queued.url.to_string()))
 }
 
@@ -31,8 +34,8 @@ fn a_url_is_queued_once_and_comes_back_as_it_was_written() {
         assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Known);
         let host = frontier.pop_ready().expect("ready at once");
         assert_eq!(frontier.peek_origin(host), Some(Origin::of(&found.url)));
-        assert_eq!(frontier.next_url(host), Some(found.into()));
-        assert_eq!(frontier.next_url(host), None);
+        assert_eq!(frontier.next_url(host), Next::Url(found.into()));
+        assert_eq!(frontier.next_url(host), Next::Nothing);
         frontier.release(host, Time::ZERO);
     }
     assert!(frontier.is_drained());
@@ -85,7 +88,7 @@ fn a_retry_goes_first_and_its_host_waits() {
         offer(&mut frontier, &format!("http://h.test/{path}"), Class::Normal);
     }
     let host = frontier.pop_ready().expect("ready");
-    let mut queued = frontier.next_url(host).expect("queued");
+    let mut queued = frontier.next_url(host).url().expect("queued");
     queued.tries += 1;
     frontier.requeue(host, queued.clone(), Time::from_ms(5_000));
     frontier.release(host, Time::from_ms(1_000));
@@ -93,7 +96,7 @@ fn a_retry_goes_first_and_its_host_waits() {
     assert_eq!(frontier.pop_ready(), None, "the retry's wait outlasts the release's");
     frontier.advance(Time::from_ms(5_000));
     assert_eq!(frontier.pop_ready(), Some(host));
-    assert_eq!(frontier.next_url(host), Some(queued));
+    assert_eq!(frontier.next_url(host), Next::Url(queued));
     assert_eq!((frontier.host_fetched_count(host), frontier.host_queued_count(host)), (1, 2));
 }
 
@@ -120,7 +123,7 @@ fn a_drained_host_gives_up_all_it_had_and_is_idle() {
     let host = frontier.host_by_key(HostKey::of("h.test")).expect("met");
     let listed: Vec<_> = frontier.queued_in(host).collect();
     assert_eq!(listed.len(), 4);
-    assert_eq!(frontier.drain_host(host).collect::<Vec<_>>(), listed);
+    assert_eq!(frontier.drain_host(host), (listed, false));
     assert_eq!((frontier.host_state(host), frontier.pending_url_count()), (HostState::Idle, 1));
     assert_eq!(next(&mut frontier).map(|(_, url)| url), Some("http://other.test/".into()));
     assert_eq!(frontier.pop_ready(), None);
@@ -192,25 +195,104 @@ fn ready_hosts_share_the_choices_by_class() {
     let mut shares = [0; 4];
     for _ in 0..150 {
         let host = frontier.pop_ready().expect("ready");
-        shares[frontier.next_url(host).expect("queued").class.index()] += 1;
+        shares[frontier.next_url(host).url().expect("queued").class.index()] += 1;
     }
     assert_eq!(shares, [80, 40, 20, 10]);
 }
 
+fn wall(time: Time) -> WallTime {
+    WallTime(time.0 + 1_000)
+}
+
+fn unwall(wall: WallTime) -> Time {
+    Time(wall.0 - 1_000)
+}
+
+fn image_of(frontier: &Frontier<MemorySieve>, host: HostId) -> Vec<u8> {
+    let mut image = Vec::new();
+    frontier.pack_host(host, &mut Pack(&mut image), wall);
+    image
+}
+
+fn drain_urls(frontier: &mut Frontier<MemorySieve>, now: Time) -> Vec<Queued> {
+    frontier.advance(now);
+    let mut urls = Vec::new();
+    while let Some(host) = frontier.pop_ready() {
+        while let Next::Url(queued) = frontier.next_url(host) {
+            urls.push(queued);
+        }
+    }
+    urls
+}
+
 #[test]
-fn a_restored_url_is_queued_although_the_sieve_knows_it() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
-    let url = Url::parse("http://h.test/").expect("a test's URL");
-    let host = frontier.host_for(&url).expect("room");
-    frontier.postpone(host, Time::from_ms(500));
-    frontier.remember(url.fingerprint());
-    let queued = Queued { tries: 2, ..candidate("http://h.test/", Class::Normal).into() };
-    assert_eq!(frontier.restore(queued.clone(), Time::ZERO), Offered::Queued);
-    assert_eq!(offer(&mut frontier, "http://h.test/", Class::Normal), Offered::Known);
-    assert_eq!(frontier.pop_ready(), None, "the restored clock holds");
-    frontier.advance(Time::from_ms(500));
-    assert_eq!(frontier.pop_ready(), Some(host));
-    assert_eq!(frontier.next_url(host), Some(queued));
+fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting() {
+    let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+    let urls = ["http://h.test/a", "https://h.test/b", "http://h.test:8/c", "http://h.test/d"];
+    for url in urls {
+        offer(&mut frontier, url, Class::Normal);
+    }
+    frontier.advance(Time::from_ms(1));
+    let host = frontier.pop_ready().expect("ready");
+    let mut next = || match frontier.next_url(host) {
+        Next::Url(queued) => queued,
+        other => panic!("{other:?}"),
+    };
+    let first = next();
+    let second = Queued { tries: 1, ..next() };
+    frontier.retry_at(host, second.clone(), Time::from_ms(900));
+    frontier.release(host, Time::from_ms(500));
+    let image = image_of(&frontier, host);
+
+    let mut again = Frontier::<MemorySieve>::new(Caps::default());
+    let back = again.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
+    assert_eq!(again.host_eligible_at(back), Time::from_ms(500));
+    assert_eq!(again.pending_url_count(), 4);
+    assert!(drain_urls(&mut again, Time::from_ms(499)).is_empty(), "its clock holds");
+    let early = drain_urls(&mut again, Time::from_ms(500));
+    let texts: Vec<&str> = early.iter().map(|queued| queued.url.as_str()).collect();
+    assert_eq!(texts, [first.url.as_str(), urls[2], urls[3]], "in flight first");
+    again.release(back, Time::ZERO);
+    assert_eq!(drain_urls(&mut again, Time::from_ms(900)), [second]);
+    for cut in 0..image.len() {
+        let mut broken = Frontier::<MemorySieve>::new(Caps::default());
+        assert!(
+            broken.unpack_host(&mut Unpack(&image[..cut]), &Middle::Chunks, unwall).is_err(),
+            "cut at {cut}"
+        );
+    }
+}
+
+#[test]
+fn what_ended_or_was_tried_since_the_image_is_a_ghost_in_its_queue() {
+    let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+    for path in ["/ended", "/tried", "/left"] {
+        offer(&mut frontier, &format!("http://h.test{path}"), Class::Normal);
+    }
+    let host = frontier.host_ids().next().expect("a host");
+    let image = image_of(&frontier, host);
+    let mut again = Frontier::<MemorySieve>::new(Caps::default());
+    let back = again.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
+    let queued = |path: &str, tries| Queued {
+        tries,
+        ..candidate(&format!("http://h.test{path}"), Class::Normal).into()
+    };
+    again.retry_again(back, queued("/tried", 1), Time::from_ms(10));
+    again.retry_again(back, queued("/tried", 2), Time::from_ms(20));
+    again.end_again(back, queued("/ended", 0).url.fingerprint());
+    assert_eq!(again.readmit(&queued("/new", 0)), Some(back));
+    assert_eq!(again.readmit(&queued("/new", 0)).map(|_| ()), Some(()));
+    again.end_again(back, queued("/new", 0).url.fingerprint());
+    // The second image has the ghosts too: it may be read before they have been told apart.
+    let image = image_of(&again, back);
+    let mut third = Frontier::<MemorySieve>::new(Caps::default());
+    third.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
+    for (frontier, ghost_count) in [(&mut again, 5), (&mut third, 4)] {
+        let left = drain_urls(frontier, Time::from_ms(30));
+        assert_eq!(left, [queued("/tried", 2), queued("/left", 0)]);
+        assert_eq!(frontier.figures().ghost_count, ghost_count);
+    }
+    assert_eq!(offer(&mut again, "http://h.test/new", Class::Normal), Offered::Known);
 }
 
 #[test]
@@ -272,7 +354,58 @@ fn a_deferred_url_is_late_but_not_lost_nor_doubled() {
     assert_eq!(frontier.settle(Time::ZERO), 1);
     assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Known);
     let host = frontier.pop_ready().expect("ready");
-    assert_eq!(frontier.next_url(host), Some(found.into()));
+    assert_eq!(frontier.next_url(host), Next::Url(found.into()));
     frontier.release(host, Time::ZERO);
     assert!(frontier.is_drained());
+}
+
+/// Taken, tried again and again, given up: as a journal tells it without a checkpoint in between.
+/// Every step leaves a copy in a queue or among those that wait.
+#[test]
+fn of_all_copies_that_a_journal_leaves_only_the_one_put_back_is_handed_out() {
+    let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default());
+    let url = Url::parse("http://h.test/x").expect("a URL");
+    let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+    let taken: Queued = Candidate { url: url.clone(), depth: 1, class, via, trail }.into();
+    let host = frontier.readmit(&taken).expect("a host");
+    let mut lives = Vec::new();
+    let mut tries = 0;
+    for life in 0..4 {
+        for more in 1..=3 {
+            let again = Queued { tries: tries + more, ..taken.clone() };
+            frontier.retry_again(host, again, Time::from_ms(10));
+        }
+        frontier.end_again(host, url.fingerprint());
+        frontier.revive(&taken).expect("a life is left");
+        tries = crate::limits::TRIES_PER_LIFE * (life + 1);
+        lives.push(tries);
+    }
+    frontier.advance(Time::from_ms(60_000));
+    assert_eq!(frontier.pop_ready(), Some(host));
+    let handed_out: Vec<Queued> = std::iter::from_fn(|| frontier.next_url(host).url()).collect();
+    assert_eq!(handed_out.len(), 1, "{handed_out:?}");
+    assert_eq!(Some(&handed_out[0].tries), lives.last());
+    assert_eq!(handed_out[0].tries_made(), 0);
+}
+
+#[test]
+fn a_ghost_that_waits_for_its_time_stays_one_when_the_queue_has_run_dry() {
+    let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default());
+    let url = Url::parse("http://h.test/x").expect("a URL");
+    let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+    let taken: Queued = Candidate { url: url.clone(), depth: 1, class, via, trail }.into();
+    let host = frontier.readmit(&taken).expect("a host");
+    for (tries, at_ms) in [(2, 50), (3, 10)] {
+        let again = Queued { tries, ..taken.clone() };
+        frontier.retry_again(host, again, Time::from_ms(at_ms));
+    }
+    frontier.advance(Time::from_ms(10));
+    assert_eq!(frontier.pop_ready(), Some(host));
+    assert_eq!(frontier.next_url(host).url().map(|queued| queued.tries), Some(3));
+    frontier.complete(host, url.fingerprint());
+    assert_eq!(frontier.next_url(host), Next::Nothing);
+    frontier.release(host, Time::ZERO);
+    frontier.advance(Time::from_ms(50));
+    assert_eq!(frontier.pop_ready(), Some(host));
+    assert_eq!(frontier.next_url(host), Next::Nothing, "tried less often than the journal knows");
 }

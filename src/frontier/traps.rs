@@ -20,6 +20,7 @@
 
 use super::DropReason;
 use super::host::HostId;
+use crate::base::pack::{Pack, Unpack};
 use crate::flow::Via;
 use crate::limits::{
     PATH_SEGMENT_COUNT_MAX, REPEATED_SEGMENT_COUNT_MAX, SKELETON_COUNT_MAX,
@@ -136,6 +137,31 @@ impl Traps {
             rarest
         });
         set[place].count = set[place].count.saturating_add(1);
+    }
+
+    /// Packs the table of a host that is watched; nothing of one that is not.
+    pub fn pack(&self, host: HostId, pack: &mut Pack<'_>) {
+        let Some(table) = self.tables.get(&host) else { return };
+        for shape in table.iter().flatten() {
+            pack.u64(shape.skeleton);
+            pack.u32(shape.count);
+            pack.u32(shape.error_count);
+        }
+    }
+
+    /// Takes in what [`Traps::pack`] packed; `None` if it is something else.
+    pub fn unpack(&mut self, host: HostId, image: &[u8]) -> Option<()> {
+        if image.is_empty() {
+            return Some(());
+        }
+        let mut image = Unpack(image);
+        let mut table = Box::new([[Shape::default(); SET_SIZE]; SET_COUNT]);
+        for shape in table.iter_mut().flatten() {
+            let (skeleton, count, error_count) = (image.u64()?, image.u32()?, image.u32()?);
+            *shape = Shape { skeleton, count, error_count: error_count.min(count) };
+        }
+        self.tables.insert(host, table);
+        image.is_empty().then_some(())
     }
 
     /// Hosts whose shapes are counted.

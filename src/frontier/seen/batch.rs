@@ -100,7 +100,7 @@ impl Batch {
             url: Url::rebuild(origin, path_and_query),
             depth: number(4),
             class: Class::ALL[usize::from(record[6])],
-            via: via_of(record[7]),
+            via: Via::ALL[usize::from(record[7])],
             trail: steps.iter().map(|step| u64::from_le_bytes(*step)).collect(),
         }
     }
@@ -110,11 +110,6 @@ impl Batch {
     }
 }
 
-fn via_of(number: u8) -> Via {
-    const ALL: [Via; 5] = [Via::Seed, Via::Link, Via::Redirect, Via::Sitemap, Via::Robots];
-    ALL[usize::from(number)]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +117,6 @@ mod tests {
     #[test]
     fn candidates_come_back_as_they_went_in_over_many_pieces() {
         let mut batch = Batch::default();
-        let vias = [Via::Seed, Via::Link, Via::Redirect, Via::Sitemap, Via::Robots];
         let made = |number: usize| Candidate {
             url: Url::parse(&format!(
                 "http{}://h{number}.test:8080/{}?q={number}",
@@ -132,7 +126,7 @@ mod tests {
             .expect("a URL"),
             depth: number as u16,
             class: Class::ALL[number % 4],
-            via: vias[number % 5],
+            via: Via::ALL[number % 5],
             trail: (0..number as u64 % 6).map(|step| step << 60 | 7).collect(),
         };
         for number in 0..3_000 {

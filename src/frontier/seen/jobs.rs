@@ -104,7 +104,7 @@ pub(super) struct Toil<'w, W> {
 
 impl<W: Disk + Clock> Toil<'_, W> {
     /// Lets others run, and rests if it was faster than it may.
-    async fn step(&mut self, bytes: usize) {
+    pub(super) async fn step(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.world.yield_now().await;
         let due_ns = u128::from(self.bytes) * 1_000_000_000 / u128::from(SEEN_BYTES_PER_SECOND);

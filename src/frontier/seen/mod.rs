@@ -22,6 +22,7 @@
 //! and filter growth run beside both; they change no set.
 
 mod batch;
+mod deal;
 mod filter;
 mod jobs;
 mod open;
@@ -32,6 +33,7 @@ mod run;
 mod tests;
 mod writer;
 
+pub use deal::deal_run;
 pub use jobs::{Finished, Job};
 pub use run::{RunImage, directory_of};
 
@@ -161,6 +163,11 @@ pub struct DiskSieve<F> {
     gathering: Batch,
     merging: Merging,
     settled: VecDeque<Candidate>,
+    /// Batches that left `gathering`, and those of them that were judged to their end.
+    begun_batch_count: u64,
+    judged_batch_count: u64,
+    /// What is fresh shall go to disk, however little it is.
+    is_flush_wanted: bool,
     /// Runs that a compaction replaced, until they are retired; then until they are removed.
     superseded: Vec<String>,
     retired: Vec<String>,
@@ -215,6 +222,9 @@ impl<F> DiskSieve<F> {
             gathering: Batch::default(),
             merging: Merging::None,
             settled: VecDeque::new(),
+            begun_batch_count: 0,
+            judged_batch_count: 0,
+            is_flush_wanted: false,
             superseded: Vec::new(),
             retired: Vec::new(),
             first_lane: None,
@@ -245,10 +255,11 @@ impl<F> DiskSieve<F> {
             return None;
         }
         if self.frozen.is_none() {
-            let is_due = self.fresh.len() >= self.limits.fresh_count;
+            let is_due = self.fresh.len() >= self.limits.fresh_count || self.is_flush_wanted;
             if !is_due || self.runs.len() >= limits::SEEN_RUN_COUNT_MAX {
                 return None;
             }
+            self.is_flush_wanted = false;
             let full = std::mem::replace(&mut self.fresh, new_fresh(&self.limits));
             self.frozen = Some(Rc::new(full));
         }
@@ -268,6 +279,7 @@ impl<F> DiskSieve<F> {
             if !is_due || self.gathering.count() == 0 {
                 return None;
             }
+            self.begun_batch_count += 1;
             self.merging = Merging::Due(Rc::new(std::mem::take(&mut self.gathering)));
         }
         let Merging::Due(batch) = &self.merging else { return None };
@@ -416,6 +428,7 @@ impl<F> DiskSieve<F> {
         }
         if !judged.is_more {
             self.merging = Merging::None;
+            self.judged_batch_count += 1;
         }
         judged
     }
@@ -432,6 +445,26 @@ impl<F> DiskSieve<F> {
         self.fresh.len() >= self.limits.fresh_count_max
             || self.deferred_count() >= self.limits.deferred_count_max
             || bytes >= self.limits.deferred_bytes_max
+    }
+
+    /// All that was admitted so far shall be in runs: for a checkpoint, once
+    /// [`DiskSieve::is_flushed`] says so.
+    pub fn want_flush(&mut self) {
+        self.is_flush_wanted = !self.fresh.is_empty();
+    }
+
+    /// Whatever was admitted before the last [`DiskSieve::want_flush`] is in runs.
+    pub fn is_flushed(&self) -> bool {
+        !self.is_flush_wanted && self.frozen.is_none()
+    }
+
+    /// All candidates deferred so far are judged when [`DiskSieve::judged_mark`] has come here.
+    pub fn deferred_mark(&self) -> u64 {
+        self.begun_batch_count + u64::from(self.gathering.count() > 0)
+    }
+
+    pub fn judged_mark(&self) -> u64 {
+        self.judged_batch_count
     }
 
     /// The exact set on disk, as a checkpoint names it. The fresh fingerprints are not in it.
@@ -469,6 +502,11 @@ impl<F> DiskSieve<F> {
             .partition::<Vec<_>, _>(|name| names.contains(name));
         self.retired.extend(retired);
         self.superseded = kept;
+    }
+
+    /// The retired runs whose removal has not begun: for whoever removes them itself.
+    pub fn take_retired(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.retired)
     }
 
     pub fn figures(&self) -> SieveFigures {

@@ -5,7 +5,7 @@ use super::jobs::Toil;
 use super::run::{Run, serial_of};
 use super::{DiskSieve, SeenError, SeenImage, SeenLimits};
 use crate::frontier::bloom::Bloom;
-use crate::io::{Clock, Disk, DiskError, File};
+use crate::io::{Clock, Disk, File};
 use crate::limits::SEEN_SLICE_COUNT;
 use crate::url::Fingerprint;
 use std::cell::Cell;
@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 impl<F: File> DiskSieve<F> {
     /// Opens the runs of `image` in `directory`, which is made if it is missing. Every block of
-    /// them is read and checked. Runs that the image does not name belong to no checkpoint: they
-    /// are removed.
+    /// them is read and checked. Runs that the image does not name are superseded: they go when no
+    /// checkpoint can be fallen back upon that names them.
     pub async fn open<W>(
         world: &W,
         directory: &Path,
@@ -35,7 +35,7 @@ impl<F: File> DiskSieve<F> {
             let Some(serial) = serial_of(&name) else { continue };
             sieve.next_serial = sieve.next_serial.max(serial + 1);
             if image.runs.iter().all(|run| run.name != name) {
-                remove(world, directory, &name).await?;
+                sieve.superseded.push(name);
             }
         }
         sieve.fill_filter(world, directory).await?;
@@ -74,12 +74,5 @@ impl<F: File> DiskSieve<F> {
             }
         }
         counts
-    }
-}
-
-async fn remove(disk: &impl Disk, directory: &Path, name: &str) -> Result<(), SeenError> {
-    match disk.remove(&directory.join(name)).await {
-        Ok(()) | Err(DiskError::NotFound) => Ok(()),
-        Err(error) => Err(SeenError::disk("remove", name, error)),
     }
 }

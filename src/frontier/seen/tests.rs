@@ -311,7 +311,7 @@ fn a_bit_that_flips_under_a_sieve_is_found_by_its_next_merge() {
 }
 
 #[test]
-fn a_sieve_opened_from_its_image_knows_what_is_in_its_runs_and_removes_what_it_does_not_name() {
+fn a_sieve_opened_from_its_image_knows_what_is_in_its_runs_and_what_it_does_not_name_may_go() {
     in_sim(6, async |world| {
         use crate::io::Disk;
         let limits = SeenLimits::sized(128);
@@ -324,7 +324,10 @@ fn a_sieve_opened_from_its_image_knows_what_is_in_its_runs_and_removes_what_it_d
         let again = Bench::open(&world, limits, &image).await;
         let names: HashSet<String> = image.runs.iter().map(|run| run.name.clone()).collect();
         let on_disk = world.list(Path::new(DIRECTORY)).await.expect("a list");
-        assert_eq!(on_disk.into_iter().collect::<HashSet<_>>(), names);
+        let unnamed: Vec<String> =
+            on_disk.into_iter().filter(|name| !names.contains(name)).collect();
+        assert!(unnamed.iter().any(|name| name == "seen-000999.run"), "{unnamed:?}");
+        assert_eq!(again.sieve.borrow().superseded(), unnamed, "an older checkpoint may name them");
         for url in bench.taken.borrow().iter() {
             let fingerprint = url.fingerprint();
             let seen = again.sieve.borrow_mut().probe(fingerprint);
