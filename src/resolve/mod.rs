@@ -9,4 +9,4 @@ pub mod upstream;
 
 pub use address::is_public;
 pub use dns::{Address, DnsSettings, Resolver};
-pub use robots::{RobotsCache, RobotsState, RobotsTurn, RobotsVersion};
+pub use robots::{RobotsCache, RobotsKnown, RobotsState, RobotsTurn, RobotsVersion};

@@ -5,6 +5,8 @@
 //! answer. While it is unreachable nothing of the origin may be fetched (RFC 9309 2.3.1.4),
 //! whatever an older answer said; after 30 days it counts as absent, and is asked for daily.
 
+mod image;
+
 use crate::base::Time;
 use crate::flow::RobotsAnswer;
 use crate::limits::{ROBOTS_CACHE_COUNT_MAX, ROBOTS_VALIDATOR_BYTES_MAX};
@@ -36,6 +38,16 @@ pub enum RobotsTurn {
     Shut,
     /// Unreachable for so long that it counts as absent.
     Relaxed,
+}
+
+/// What [`RobotsCache::known`] tells.
+pub struct RobotsKnown {
+    /// When the last answer came, or failed to.
+    pub answered: Time,
+    /// Since when it has not answered, and when it is tried again.
+    pub unreachable: Option<(Time, Time)>,
+    /// Of the last answer that was one.
+    pub rules: Option<Rc<Robots>>,
 }
 
 /// What a robots.txt said of its version: sent along when it is asked for again.
@@ -128,6 +140,13 @@ impl RobotsCache {
     /// asked for again.
     pub fn crawl_delay_ms(&self, origin: &str) -> Option<u64> {
         self.entries.get(&key(origin))?.rules.as_ref()?.crawl_delay_ms()
+    }
+
+    /// All that is known of `origin`, for people to read; `None` if nothing is.
+    pub fn known(&self, origin: &str) -> Option<RobotsKnown> {
+        let entry = self.entries.get(&key(origin))?;
+        let Entry { answered, unreachable, ref rules, .. } = *entry;
+        Some(RobotsKnown { answered, unreachable, rules: rules.clone() })
     }
 
     /// Unreachable for so long that another failure makes it count as absent.
@@ -240,22 +259,22 @@ fn key(origin: &str) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const ORIGIN: &str = "http://h.test";
+    pub(super) const ORIGIN: &str = "http://h.test";
     const DAY: Duration = Duration::from_secs(86_400);
 
-    fn cache() -> RobotsCache {
+    pub(super) fn cache() -> RobotsCache {
         RobotsCache::new("nephila", DAY, 30 * DAY)
     }
 
-    fn answer(cache: &mut RobotsCache, answer: RobotsAnswer, now: Time) -> RobotsTurn {
+    pub(super) fn answer(cache: &mut RobotsCache, answer: RobotsAnswer, now: Time) -> RobotsTurn {
         let retry_at = now + Duration::from_secs(60);
         cache.answer(ORIGIN, &answer, RobotsVersion::default(), now, retry_at)
     }
 
-    fn rules(text: &str) -> RobotsAnswer {
+    pub(super) fn rules(text: &str) -> RobotsAnswer {
         RobotsAnswer::Rules(text.as_bytes().into())
     }
 

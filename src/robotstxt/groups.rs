@@ -35,6 +35,7 @@ struct Draft {
     text: String,
     rules: Vec<DraftRule>,
     crawl_delay_ms: Option<u32>,
+    crawl_delay_line: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +56,7 @@ impl Groups {
             Line::UserAgent(value) => self.push_agent(value),
             Line::Allow(value) => self.push_rule(true, value, number),
             Line::Disallow(value) => self.push_rule(false, value, number),
-            Line::CrawlDelay(value) => self.push_delay(value),
+            Line::CrawlDelay(value) => self.push_delay(value, number),
             Line::Sitemap(value) => self.push_sitemap(value),
         }
     }
@@ -115,10 +116,13 @@ impl Groups {
 
     /// Several delays in groups that apply: the longest counts. A delay does not end the list of
     /// agents, and holds for those named before it.
-    fn push_delay(&mut self, value: &[u8]) {
+    fn push_delay(&mut self, value: &[u8], line: u32) {
         let Some(delay_ms) = delay_ms(value) else { return };
-        if let Some(draft) = self.draft() {
-            draft.crawl_delay_ms = draft.crawl_delay_ms.max(Some(delay_ms));
+        if let Some(draft) = self.draft()
+            && draft.crawl_delay_ms < Some(delay_ms)
+        {
+            draft.crawl_delay_ms = Some(delay_ms);
+            draft.crawl_delay_line = line;
         }
     }
 
@@ -175,6 +179,7 @@ impl Draft {
             entries: entries.into_boxed_slice(),
             rule_count: self.rules.len() as u32,
             crawl_delay_ms: self.crawl_delay_ms,
+            crawl_delay_line: self.crawl_delay_line,
         }
     }
 }

@@ -18,6 +18,7 @@
 //! Any core; plain values.
 
 mod groups;
+mod image;
 mod line;
 mod pattern;
 mod reader;
@@ -40,7 +41,11 @@ pub struct Robots {
     rule_count: u32,
     /// Milliseconds; `None` if the groups that apply have no Crawl-delay.
     crawl_delay_ms: Option<u32>,
+    /// Where it stands; zero if there is none.
+    crawl_delay_line: u32,
 }
+
+const _: () = assert!(size_of::<Robots>() <= 48, "a cache holds millions");
 
 /// A piece of [`Robots::text`], from the end of the entry before to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +108,7 @@ impl Robots {
             entries: Box::new([Entry { end: 1, line_and_allow: 0 }]),
             rule_count: 1,
             crawl_delay_ms: None,
+            crawl_delay_line: 0,
         }
     }
 
@@ -131,6 +137,11 @@ impl Robots {
     /// Time between requests that the site asks for: the longest, if it names several.
     pub fn crawl_delay_ms(&self) -> Option<u64> {
         self.crawl_delay_ms.map(u64::from)
+    }
+
+    /// The line of the Crawl-delay that counts, from one.
+    pub fn crawl_delay_line(&self) -> Option<u32> {
+        self.crawl_delay_ms.map(|_| self.crawl_delay_line)
     }
 
     /// Sitemap addresses in the order of the file, each once, whatever group they stand in. As
