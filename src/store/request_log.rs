@@ -12,8 +12,8 @@
 //!
 //! Lines gather in a buffer, and a spawned task appends it when it is full, so that a request waits
 //! for the log only if the disk falls two buffers behind or fails; then the buffers are kept until
-//! [`RequestLog::recover`]. Synced only when asked: a crash costs the last lines, which the journal
-//! makes good.
+//! [`RequestLog::recover`]. Handed to the operating system once a second and synced only when
+//! asked: a power cut costs the last lines. Nothing but the audit reads them.
 
 use super::salvage::make_dir;
 use super::{StoreError, StoreWorld};
@@ -132,10 +132,13 @@ impl<W: StoreWorld> RequestLog<W> {
             created => created.map_err(StoreError::disk("create request log"))?,
         };
         world.sync_dir(dir).await.map_err(StoreError::disk("sync request log directory"))?;
-        let size = file.size();
-        let mut state = State { good_bytes: size, synced_bytes: size, ..State::default() };
+        let synced_bytes = file.size();
         let (now, wall) = (world.now(), world.wall());
-        let _ = writeln!(state.buffer, "# start {} {} {wall}", now.0, wall.0);
+        // At once: whoever is killed before the first buffer is full was there all the same.
+        let start = format!("# start {} {} {wall}\n", now.0, wall.0);
+        let begun = file.append(start.into_bytes()).await;
+        begun.map_err(StoreError::disk("write request log"))?;
+        let state = State { good_bytes: file.size(), synced_bytes, ..State::default() };
         let (file, state) = (Rc::new(file), Rc::new(RefCell::new(state)));
         Ok(RequestLog { world: world.clone(), file, state })
     }
@@ -150,6 +153,14 @@ impl<W: StoreWorld> RequestLog<W> {
             state.buffer.len() >= REQUEST_LOG_BUFFER_BYTES
         };
         if full {
+            self.begin_append();
+        }
+    }
+
+    /// Begins to hand all lines to the operating system: a process that is killed loses those of
+    /// the last second, and not a buffer full.
+    pub fn begin_flush(&self) {
+        if !self.state.borrow().buffer.is_empty() {
             self.begin_append();
         }
     }

@@ -1,5 +1,8 @@
-//! After a crash or a disk error: a file left `.open` is cut behind its last whole record, indexed
-//! from what it holds, and closed under its final name.
+//! After a crash or a disk error: what a file left `.open` holds up to its last whole record is
+//! copied, indexed and closed under the final name.
+//!
+//! Copied, and not synced where it is: if a sync had failed before the crash, Linux took the pages
+//! for clean, and another would succeed and prove nothing. What is read may be in memory alone.
 //!
 //! Nothing is taken on trust: every record is unpacked (its CRC with it) on the way. What the index
 //! knew beyond the records (SimHash, nearness) is not in the file and is not in the new index.
@@ -25,15 +28,19 @@ pub struct Salvaged {
     pub damage: Option<ReadError>,
 }
 
-/// Closes all files that an earlier process left open, whichever shard's they are. To be called
-/// before any store is opened on this directory; a second call finds nothing to do.
-pub async fn salvage(disk: &impl Disk) -> Result<Vec<Salvaged>, StoreError> {
+/// Closes all files that an earlier process left open, of the shards that `is_ours` names. To be
+/// called before their stores are opened; a second call finds nothing to do.
+pub async fn salvage(
+    disk: &impl Disk,
+    is_ours: impl Fn(u16) -> bool,
+) -> Result<Vec<Salvaged>, StoreError> {
     let names = match disk.list(Path::new(WARC_DIR)).await {
         Err(DiskError::NotFound) => return Ok(Vec::new()),
         names => names.map_err(StoreError::disk("list WARC files"))?,
     };
     let mut salvaged = Vec::new();
-    for stem in names.iter().filter_map(|name| Stem::of_open(name)) {
+    let is_ours = |stem: &Stem| stem.shard().is_none_or(&is_ours);
+    for stem in names.iter().filter_map(|name| Stem::of_open(name)).filter(is_ours) {
         salvaged.push(salvage_file(disk, &stem).await?);
     }
     Ok(salvaged)
@@ -42,7 +49,10 @@ pub async fn salvage(disk: &impl Disk) -> Result<Vec<Salvaged>, StoreError> {
 async fn salvage_file(disk: &impl Disk, stem: &Stem) -> Result<Salvaged, StoreError> {
     let file = disk.open(&stem.open()).await.map_err(StoreError::disk("open torn WARC file"))?;
     let size = file.size();
-    let found = scan(&file, stem, size).await?;
+    remove_stale(disk, &stem.copy()).await?;
+    let copy = disk.create(&stem.copy()).await;
+    let copy = copy.map_err(StoreError::disk("copy torn WARC file"))?;
+    let found = scan(&file, &copy, stem, size).await?;
     let kept_bytes = found.whole_through;
     let salvaged = Salvaged {
         name: (found.records > 0).then(|| stem.warc_name()),
@@ -51,17 +61,22 @@ async fn salvage_file(disk: &impl Disk, stem: &Stem) -> Result<Salvaged, StoreEr
         cut_bytes: size - kept_bytes,
         damage: found.damage,
     };
-    if found.records == 0 {
-        disk.remove(&stem.open()).await.map_err(StoreError::disk("remove empty WARC file"))?;
-        sync_dir(disk).await?;
-        return Ok(salvaged);
+    if found.records > 0 {
+        copy.truncate(kept_bytes).await.map_err(StoreError::disk("cut torn WARC file"))?;
+        copy.sync().await.map_err(StoreError::disk("sync WARC file"))?;
+        name_file(disk, stem, &stem.copy(), &found.index).await?;
     }
-    if kept_bytes < size {
-        file.truncate(kept_bytes).await.map_err(StoreError::disk("cut torn WARC file"))?;
-    }
-    file.sync().await.map_err(StoreError::disk("sync WARC file"))?;
-    close_file(disk, stem, &found.index).await?;
+    remove_stale(disk, &stem.copy()).await?;
+    remove_stale(disk, &stem.open()).await?;
+    sync_dir(disk).await?;
     Ok(salvaged)
+}
+
+async fn remove_stale(disk: &impl Disk, path: &Path) -> Result<(), StoreError> {
+    match disk.remove(path).await {
+        Ok(()) | Err(DiskError::NotFound) => Ok(()),
+        Err(error) => Err(StoreError::disk("remove stale file")(error)),
+    }
 }
 
 /// Writes the index of a synced file beside it and gives the file its final name. The name comes
@@ -70,6 +85,15 @@ async fn salvage_file(disk: &impl Disk, stem: &Stem) -> Result<Salvaged, StoreEr
 pub(super) async fn close_file(
     disk: &impl Disk,
     stem: &Stem,
+    index: &Index,
+) -> Result<(), StoreError> {
+    name_file(disk, stem, &stem.open(), index).await
+}
+
+async fn name_file(
+    disk: &impl Disk,
+    stem: &Stem,
+    from: &Path,
     index: &Index,
 ) -> Result<(), StoreError> {
     match disk.open(&stem.warc()).await {
@@ -81,10 +105,7 @@ pub(super) async fn close_file(
     }
     let path = stem.cdxj();
     // An index of an earlier attempt to close this file.
-    match disk.remove(&path).await {
-        Ok(()) | Err(DiskError::NotFound) => {}
-        Err(error) => return Err(StoreError::disk("remove stale index")(error)),
-    }
+    remove_stale(disk, &path).await?;
     let beside = disk.create(&path).await.map_err(StoreError::disk("create index"))?;
     for piece in index.sorted_pieces() {
         beside.append(piece).await.map_err(StoreError::disk("write index"))?;
@@ -92,7 +113,7 @@ pub(super) async fn close_file(
     beside.sync().await.map_err(StoreError::disk("sync index"))?;
     // Names are lost one by one: without this the file's could outlive its index's.
     sync_dir(disk).await?;
-    disk.rename(&stem.open(), &stem.warc()).await.map_err(StoreError::disk("rename WARC file"))?;
+    disk.rename(from, &stem.warc()).await.map_err(StoreError::disk("rename WARC file"))?;
     sync_dir(disk).await
 }
 
@@ -118,7 +139,13 @@ struct Found {
     index: Index,
 }
 
-async fn scan(file: &impl File, stem: &Stem, trusted: u64) -> Result<Found, StoreError> {
+/// Reads `file`, and copies it up to where its records end.
+async fn scan(
+    file: &impl File,
+    copy: &impl File,
+    stem: &Stem,
+    trusted: u64,
+) -> Result<Found, StoreError> {
     let warc_name = stem.warc_name();
     let mut found = Found { records: 0, whole_through: 0, damage: None, index: Index::default() };
     let mut reader = Reader::new();
@@ -131,6 +158,8 @@ async fn scan(file: &impl File, stem: &Stem, trusted: u64) -> Result<Found, Stor
             break;
         }
         offset += bytes.len() as u64;
+        let copied = copy.append(bytes).await;
+        let bytes = copied.map_err(StoreError::disk("copy torn WARC file"))?;
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             match reader.feed(rest) {

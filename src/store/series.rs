@@ -23,6 +23,11 @@ impl Stem {
         stem.starts_with("nephila-").then(|| Stem(stem.to_owned()))
     }
 
+    /// Whose it is.
+    pub(super) fn shard(&self) -> Option<u16> {
+        self.0.split('-').nth(2)?.parse().ok()
+    }
+
     pub(super) fn warc_name(&self) -> String {
         format!("{}{WARC_SUFFIX}", self.0)
     }
@@ -33,6 +38,11 @@ impl Stem {
 
     pub(super) fn open(&self) -> PathBuf {
         PathBuf::from(format!("{WARC_DIR}/{}{WARC_SUFFIX}{OPEN_SUFFIX}", self.0))
+    }
+
+    /// Where a file that was left open is copied to before it is closed.
+    pub(super) fn copy(&self) -> PathBuf {
+        PathBuf::from(format!("{WARC_DIR}/{}{WARC_SUFFIX}.copy", self.0))
     }
 
     pub(super) fn cdxj(&self) -> PathBuf {
@@ -63,6 +73,7 @@ mod tests {
         let open = stem.open();
         let name = open.file_name().unwrap().to_str().unwrap();
         assert_eq!(Stem::of_open(name), Some(stem.clone()));
+        assert_eq!(stem.shard(), Some(7));
         assert_eq!(Stem::of_open(&stem.warc_name()), None);
         assert_eq!(Stem::of_open("notes.warc.gz.open"), None);
     }

@@ -154,7 +154,7 @@ fn a_page_is_durable_within_the_sync_time() {
     assert_eq!(world.now(), Time::from_ms(250));
     assert_eq!(store.synced_through(), position.mark);
     let crashed = world.after_crash(0);
-    let salvaged = crashed.run(salvage(&crashed)).unwrap();
+    let salvaged = crashed.run(salvage(&crashed, |_| true)).unwrap();
     assert_eq!((salvaged[0].records, salvaged[0].cut_bytes), (3, 0));
     assert_eq!(stored_urls(&crashed).len(), 1);
 }
@@ -275,7 +275,7 @@ fn a_salvaged_index_says_what_the_lost_one_would_have() {
     }
     world.run(store.sync()).unwrap();
     let crashed = world.after_crash(0);
-    crashed.run(salvage(&crashed)).unwrap();
+    crashed.run(salvage(&crashed, |_| true)).unwrap();
     world.run(store.close()).unwrap();
     let index = |world: &Fake| String::from_utf8(world.bytes(&with_suffix(world, ".cdxj")[0]));
     assert_eq!(index(&crashed), index(&world));
@@ -292,7 +292,7 @@ fn garbage_behind_the_last_record_is_cut_and_named() {
     let crashed = world.after_crash(0);
     crashed.put(&name, &zeros);
     crashed.put("warc/nephila-20260101000000-001-000000.warc.gz.open", b"");
-    let salvaged = crashed.run(salvage(&crashed)).unwrap();
+    let salvaged = crashed.run(salvage(&crashed, |_| true)).unwrap();
     assert_eq!(salvaged[0].damage, Some(ReadError::BadMember));
     assert_eq!(salvaged[0].cut_bytes, 4096);
     assert_eq!((salvaged[1].name.clone(), salvaged[1].damage), (None, None));
@@ -475,9 +475,9 @@ fn the_request_log_is_cut_where_a_block_never_came_to_the_disk() {
 fn an_unreadable_directory_is_an_error_and_a_missing_one_is_not() {
     let world = Fake::default();
     world.fail_next("list", DiskError::NotFound);
-    assert_eq!(world.run(salvage(&world)), Ok(Vec::new()));
+    assert_eq!(world.run(salvage(&world, |_| true)), Ok(Vec::new()));
     world.fail_next("list", DiskError::PermissionDenied);
     let denied = StoreError::Disk { doing: "list WARC files", error: DiskError::PermissionDenied };
-    assert_eq!(world.run(salvage(&world)), Err(denied));
+    assert_eq!(world.run(salvage(&world, |_| true)), Err(denied));
     assert_eq!(world.run(world.list("warc".as_ref())), Ok(Vec::new()));
 }
