@@ -17,7 +17,8 @@
 //! Half open needs no state of its own: a host has one request at a time, so the first after the
 //! wait is the one that decides.
 
-use crate::base::Time;
+use crate::base::pack::{Pack, Unpack};
+use crate::base::{Time, WallTime};
 use crate::config::Settings;
 use crate::flow::Outcome;
 use crate::frontier::{HostId, Origin};
@@ -31,14 +32,14 @@ pub(super) struct Health {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ailing {
-    failure_count: u8,
+pub(super) struct Ailing {
+    pub failure_count: u8,
     /// Times the breaker opened since the last success.
-    open_count: u8,
-    given_up: bool,
+    pub open_count: u8,
+    pub given_up: bool,
     /// Of the last failure.
-    cause: Outcome,
-    until: Time,
+    pub cause: Outcome,
+    pub until: Time,
 }
 
 /// What may be done with an origin's URL.
@@ -111,6 +112,56 @@ impl Health {
         ailing.open_count = ailing.open_count.saturating_add(1);
         ailing.until = at + jittered(wait, draw);
         if ailing.given_up { Turning::GivenUp } else { Turning::Opened }
+    }
+
+    /// Packs how an origin fails; nothing if it does not.
+    pub fn pack(
+        &self,
+        host: HostId,
+        origin: Origin,
+        pack: &mut Pack<'_>,
+        wall_of: impl Fn(Time) -> WallTime,
+    ) {
+        let Some(ailing) = self.ailing.get(&(host, origin)) else { return };
+        pack.u8(ailing.failure_count);
+        pack.u8(ailing.open_count);
+        pack.u8(u8::from(ailing.given_up));
+        pack.u8(ailing.cause as u8);
+        pack.u64(wall_of(ailing.until).0);
+    }
+
+    /// Takes in what [`Health::pack`] packed; `None` if it is something else.
+    pub fn unpack(
+        &mut self,
+        host: HostId,
+        origin: Origin,
+        image: &[u8],
+        time_of: impl Fn(WallTime) -> Time,
+    ) -> Option<()> {
+        if image.is_empty() {
+            self.ailing.remove(&(host, origin));
+            return Some(());
+        }
+        let mut image = Unpack(image);
+        let ailing = Ailing {
+            failure_count: image.u8()?,
+            open_count: image.u8()?,
+            given_up: image.u8()? != 0,
+            cause: *Outcome::ALL.get(usize::from(image.u8()?))?,
+            until: time_of(WallTime(image.u64()?)),
+        };
+        self.ailing.insert((host, origin), ailing);
+        image.is_empty().then_some(())
+    }
+
+    /// How it fails, if it does.
+    pub fn ailing(&self, host: HostId, origin: Origin) -> Option<Ailing> {
+        self.ailing.get(&(host, origin)).copied()
+    }
+
+    /// Whether it fails, or has failed and not been asked since.
+    pub fn is_ailing(&self, host: HostId, origin: Origin) -> bool {
+        self.ailing.contains_key(&(host, origin))
     }
 
     /// Why it failed last, if it fails.
@@ -246,6 +297,22 @@ mod tests {
         assert_eq!([wait(0, 1), wait(1, 1), wait(2, 1), wait(3, 1)], [1, 5, 30, 30]);
         assert_eq!([wait(0, 10), wait(1, 10), wait(2, 10)], [10, 50, 300]);
         assert_eq!(wait(2, 86_400), 3_600, "no wait is longer than crawl_delay_ms_max");
+    }
+
+    #[test]
+    fn a_breaker_comes_back_from_its_image() {
+        let mut health = Health::default();
+        (0..5).for_each(|_| _ = fail(&mut health, seconds(0)));
+        let mut image = Vec::new();
+        health.pack(HOST, ORIGIN, &mut Pack(&mut image), |time| WallTime(time.0 + 1));
+        let mut again = Health::default();
+        let time_of = |wall: WallTime| Time(wall.0 - 1);
+        assert_eq!(again.unpack(HOST, ORIGIN, &image, time_of), Some(()));
+        assert_eq!(again.fitness(HOST, ORIGIN, seconds(299)), Fitness::Resting(seconds(300)));
+        assert_eq!(again.unpack(HOST, ORIGIN, &image[..11], time_of), None);
+        assert_eq!(fail(&mut again, seconds(300)), Turning::Opened, "half open");
+        assert_eq!(again.unpack(HOST, ORIGIN, &[], time_of), Some(()));
+        assert_eq!(again.fitness(HOST, ORIGIN, seconds(0)), Fitness::Fit);
     }
 
     proptest! {

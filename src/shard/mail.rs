@@ -3,8 +3,9 @@
 use super::errand::Errand;
 use super::turns::Wanted;
 use super::{Notice, Pulse, Reply, Shard};
-use crate::flow::{Command, Mail, Message, Ticket};
+use crate::flow::{Candidate, Command, Mail, Message, Ticket};
 use crate::io::{Inbox, Outbox, World};
+use crate::limits::SEED_STEP_COUNT;
 use crate::metrics::Count;
 use std::rc::Rc;
 
@@ -12,12 +13,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) async fn take_mail(self: Rc<Self>, inbox: impl Inbox<Mail>) {
         while !self.ended.get() {
             match inbox.receive().await {
-                Mail::Command(command) => self.obey(command),
-                Mail::Batch(messages) => {
+                Mail::Command(command) => self.obey(command).await,
+                Mail::Batch { from, messages } => {
                     self.mesh.borrow_mut().received(messages.len());
+                    let is_link = |message: &&Message| matches!(message, Message::Link(_));
+                    let link_count = messages.iter().filter(is_link).count() as u64;
                     for message in messages {
                         self.take_message(message);
                     }
+                    self.owe(from, link_count);
                     // A flood of batches must not keep the visits from running.
                     self.world.yield_now().await;
                 }
@@ -26,11 +30,25 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
     }
 
-    fn obey(&self, command: Command) {
-        match command {
-            Command::Seeds(candidates) => {
-                candidates.into_iter().for_each(|candidate| self.offer(candidate));
+    /// Offers seeds a few at a time: a list of millions must neither stop the core nor outrun the
+    /// journal.
+    async fn take_seeds(&self, candidates: Vec<Candidate>) {
+        self.begin_checkpoints();
+        let mut candidates = candidates.into_iter().peekable();
+        while candidates.peek().is_some() {
+            candidates.by_ref().take(SEED_STEP_COUNT).for_each(|candidate| self.offer(candidate));
+            self.world.yield_now().await;
+            if let Some(journal) = &self.journal
+                && journal.is_backed_up()
+            {
+                journal.durable(journal.lsn()).await;
             }
+        }
+    }
+
+    async fn obey(&self, command: Command) {
+        match command {
+            Command::Seeds(candidates) => self.take_seeds(candidates).await,
             Command::Probe { round } => self.answer_probe(round),
             Command::Budget(pages) => {
                 self.budget.set(self.budget.get().saturating_add(pages));
@@ -66,6 +84,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn take_message(&self, message: Message) {
         match message {
             Message::Link(candidate) => self.offer(candidate),
+            Message::LinksKept { by, through_count } => self.promises.links_kept(by, through_count),
             Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };
                 let now = self.world.now();

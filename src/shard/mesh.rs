@@ -8,6 +8,7 @@ use crate::io::Outbox;
 use crate::limits;
 
 pub struct Mesh<O> {
+    index: ShardIndex,
     peers: Vec<Option<Peer<O>>>,
     /// Messages handed over to mailboxes, and messages taken from ours: what the control thread
     /// compares to know that none is on its way.
@@ -23,11 +24,11 @@ struct Peer<O> {
 }
 
 impl<O: Outbox<Mail>> Mesh<O> {
-    /// `outboxes[i]` leads to shard i; the own one is `None`.
-    pub fn new(outboxes: Vec<Option<O>>) -> Mesh<O> {
+    /// Of shard `index`. `outboxes[i]` leads to shard i; the own one is `None`.
+    pub fn new(index: ShardIndex, outboxes: Vec<Option<O>>) -> Mesh<O> {
         let peer = |outbox| Peer { outbox, pending: Vec::new(), stuck: None };
         let peers = outboxes.into_iter().map(|outbox| outbox.map(peer)).collect();
-        Mesh { peers, sent_count: 0, received_count: 0 }
+        Mesh { index, peers, sent_count: 0, received_count: 0 }
     }
 
     pub fn post(&mut self, to: ShardIndex, message: Message) {
@@ -46,10 +47,10 @@ impl<O: Outbox<Mail>> Mesh<O> {
                     None => std::mem::take(&mut peer.pending),
                 };
                 let count = batch.len() as u64;
-                match peer.outbox.try_send(Mail::Batch(batch)) {
+                match peer.outbox.try_send(Mail::Batch { from: self.index, messages: batch }) {
                     Ok(()) => self.sent_count += count,
-                    Err(Mail::Batch(batch)) => {
-                        peer.stuck = Some(batch);
+                    Err(Mail::Batch { messages, .. }) => {
+                        peer.stuck = Some(messages);
                         clear = false;
                         break;
                     }
@@ -95,15 +96,15 @@ mod tests {
     fn a_full_mailbox_loses_nothing_and_keeps_the_order_of_batches() {
         let sim = Sim::new(1);
         let (outbox, inbox) = sim.mailbox::<Mail>(1);
-        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(vec![None, Some(outbox)]);
+        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
         for _ in 0..3 {
             mesh.post(ShardIndex(1), message());
             mesh.flush();
         }
         assert!(!mesh.is_clear());
         let mut got = 0;
-        while let Some(Mail::Batch(batch)) = inbox.try_receive() {
-            got += batch.len();
+        while let Some(Mail::Batch { messages, .. }) = inbox.try_receive() {
+            got += messages.len();
             mesh.flush();
         }
         assert_eq!((got, mesh.counts().0, mesh.is_clear()), (3, 3, true));

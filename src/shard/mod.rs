@@ -12,8 +12,11 @@
 //! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
 //! 5. the host goes back to the frontier with the time of its next turn.
 
+mod checkpoints;
 mod errand;
 mod health;
+mod image;
+mod inspection;
 mod mail;
 mod mesh;
 mod pace;
@@ -21,16 +24,22 @@ mod page;
 mod pause;
 mod placement;
 mod politeness;
+mod promises;
 mod quiet;
+mod recovery;
 mod robots;
 mod sabotage;
 mod sieving;
 mod sitemap;
+mod tails;
 mod turns;
+pub mod view;
 mod visit;
 
+pub use inspection::{Inspection, News};
 pub use placement::Placement;
 pub use quiet::{Pulse, Rounds, Verdict};
+pub use recovery::Recovery;
 pub use sabotage::Sabotage;
 
 use crate::base::Time;
@@ -40,24 +49,30 @@ use crate::base::race::race;
 use crate::config::{Settings, Stay};
 use crate::dedup::{Digests, NearTable};
 use crate::fetch::{Client, Patience, TlsPolicy};
-use crate::flow::{Candidate, Mail, Message, Original, Outcome, ShardIndex, TurnPlace};
+use crate::flow::{Candidate, Mail, Message, Original, Outcome, Queued, ShardIndex, TurnPlace};
 use crate::frontier::seen::{DiskSieve, SeenError};
-use crate::frontier::{Caps, Frontier, HostId, Offered};
+use crate::frontier::tails::TailError;
+use crate::frontier::{Frontier, HostId, Offered};
 use crate::http::DecoderPool;
 use crate::io::{Inbox, Outbox, World};
+use crate::journal::{self, Journal, JournalError};
 use crate::limits;
 use crate::metrics::{Count, Gauges, Metrics, Report, Span};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
-use crate::store::{RequestLog, StoreError, StoreSettings, WarcStore};
+use crate::store::{DeadLetter, RequestLog, StoreError, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, Url, registrable_domain};
+use checkpoints::Checkpoints;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
 use mesh::Mesh;
 use pace::Pace;
 use pause::DiskCare;
+use promises::Promises;
+use recovery::State;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use turns::{Turns, Wanted};
@@ -75,6 +90,11 @@ pub enum Notice {
     SeedFailed {
         url: Url,
         outcome: Outcome,
+    },
+    /// The shard is ready for seeds; with what it found, if the crawl goes on from an earlier one.
+    Ready {
+        shard: ShardIndex,
+        recovery: Option<Box<Recovery>>,
     },
     /// Told to drain, the shard has nothing under way any more. It answers its peers until the
     /// control thread, who has heard the same of all, halts it.
@@ -107,6 +127,17 @@ pub struct Plan {
     pub has_budget: bool,
     /// A rule to break, so that the judge is seen to notice.
     pub sabotage: Option<Sabotage>,
+    /// What this crawl goes on from; `None` if it begins.
+    pub past: Option<Past>,
+    /// The way slots are dealt to shards, by number: another count of shards is another generation.
+    pub generation: u32,
+}
+
+/// How an earlier process had dealt the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Past {
+    pub generation: u32,
+    pub shard_count: u16,
 }
 
 /// Why a shard could not start.
@@ -114,7 +145,11 @@ pub struct Plan {
 pub enum ShardError {
     Store(StoreError),
     Seen(SeenError),
+    Tails(TailError),
     Tls(crate::fetch::TlsError),
+    Journal(JournalError),
+    /// No checkpoint can be used; why the newest cannot.
+    Refused(String),
 }
 
 impl std::fmt::Display for ShardError {
@@ -122,7 +157,10 @@ impl std::fmt::Display for ShardError {
         match self {
             ShardError::Store(error) => write!(out, "store: {error}"),
             ShardError::Seen(error) => write!(out, "URL seen: {error}"),
+            ShardError::Tails(error) => write!(out, "queues: {error}"),
             ShardError::Tls(error) => write!(out, "{error}"),
+            ShardError::Journal(error) => write!(out, "{error}"),
+            ShardError::Refused(why) => write!(out, "no checkpoint can be used: {why}"),
         }
     }
 }
@@ -136,6 +174,7 @@ struct Shard<W: World, O, C> {
     plan: Plan,
     frontier: RefCell<Frontier<DiskSieve<W::File>, Pace>>,
     sieving: sieving::Sieving,
+    tailing: tails::Tailing<W::File>,
     /// Origins that fail.
     health: RefCell<Health>,
     turns: RefCell<Turns>,
@@ -154,6 +193,14 @@ struct Shard<W: World, O, C> {
     store: WarcStore<W>,
     request_log: RequestLog<W>,
     dead_letters: RequestLog<W>,
+    /// `None` if the settings want none.
+    journal: Option<Journal<W>>,
+    promises: Promises,
+    checkpoints: Checkpoints,
+    /// What was found, until the control thread knows it.
+    recovery: RefCell<Option<Recovery>>,
+    /// The state was dealt anew, and is in no checkpoint yet.
+    is_dealt: bool,
     disk: DiskCare,
     mesh: RefCell<Mesh<O>>,
     control: C,
@@ -196,13 +243,22 @@ where
     C: Outbox<Notice>,
 {
     let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
-    let (mail, house, sieve) = (shard.clone(), shard.clone(), shard.clone());
-    shard.world.spawn(async move { mail.take_mail(inbox).await });
-    shard.world.spawn(async move { house.keep_house().await });
-    shard.world.spawn(async move { sieve.keep_sieve().await });
-    shard.schedule().await;
+    let spawn = |task: Pin<Box<dyn Future<Output = ()>>>| shard.world.spawn(task);
+    spawn(Box::pin(shard.clone().take_mail(inbox)));
+    spawn(Box::pin(shard.clone().keep_house()));
+    spawn(Box::pin(shard.clone().keep_sieve()));
+    spawn(Box::pin(shard.clone().keep_tails()));
+    spawn(Box::pin(shard.clone().keep_ends()));
+    spawn(Box::pin(shard.clone().keep_owed()));
+    spawn(Box::pin(shard.clone().keep_checkpoints()));
+    shard.begin().await?;
+    let is_drained = shard.schedule().await;
+    if is_drained && let Err(error) = shard.end_journal().await {
+        shard.notice(Notice::StoreFailed { shard: index, error });
+    }
     shard.ended.set(true);
     shard.end_sieving().await;
+    shard.end_tailing().await;
     if let Err(error) = shard.close_files().await {
         shard.notice(Notice::StoreFailed { shard: index, error });
     }
@@ -219,6 +275,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     ) -> Result<Shard<W, O, C>, ShardError> {
         let settings = &plan.settings;
         let agent = settings.user_agent();
+        let state = recovery::open(&world, index, &plan).await?;
+        let State { frontier, health, robots, sitemaps, journal, checkpoints, .. } = state;
+        let State { dead, recovery, is_dealt, .. } = state;
         let store_settings = StoreSettings {
             deflate_level: settings.warc_deflate_level,
             block_digest: settings.warc_block_digest,
@@ -241,27 +300,29 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             tries: settings.dns_tries,
             allow_private: settings.allow_private,
         };
-        let ttl = Duration::from_secs(settings.robots_ttl_seconds);
-        let relax = Duration::from_secs(settings.robots_relax_seconds);
-        let caps = Caps {
-            host_page_count_max: u32::try_from(settings.host_page_cap)
-                .unwrap_or(u32::MAX)
-                .min(limits::HOST_PAGE_COUNT_MAX),
-            skeleton_page_count_max: settings.skeleton_page_cap,
-            ..Caps::default()
-        };
-        let sieve = sieving::open(&world, index, settings).await.map_err(ShardError::Seen)?;
+        let mut turns = Turns::default();
+        if recovery.is_some() {
+            // Nor is it known who spoke last at which address.
+            let after = |ms| world.now() + Duration::from_millis(ms);
+            turns.rest_until(after(settings.delay_ms), after(settings.domain_delay_ms));
+        }
+        for (queued, outcome, at) in dead {
+            let Queued { url, depth, via, .. } = &queued;
+            let (tries, depth, via) = (queued.tries_made(), *depth, *via);
+            dead_letters.write(&DeadLetter { at, outcome, tries, depth, via, url }).await;
+        }
         Ok(Shard {
             index,
-            frontier: RefCell::new(Frontier::with_sieve(sieve, caps)),
+            frontier: RefCell::new(frontier),
             sieving: sieving::Sieving::new(index),
-            health: RefCell::default(),
-            turns: RefCell::default(),
+            tailing: tails::Tailing::new(index),
+            health: RefCell::new(health),
+            turns: RefCell::new(turns),
             granted: RefCell::default(),
             resolver: Resolver::new(world.clone(), dns),
-            robots: RefCell::new(RobotsCache::new("nephila", ttl, relax)),
+            robots: RefCell::new(robots),
             errands: RefCell::default(),
-            sitemaps: RefCell::default(),
+            sitemaps: RefCell::new(sitemaps),
             client: Client::new(world.clone(), &agent, patience(settings), tls),
             decoders: RefCell::default(),
             normaliser: Normaliser::new(&settings.extra_parameters),
@@ -271,8 +332,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             store,
             request_log,
             dead_letters,
+            journal,
+            promises: Promises::new(plan.placement.shard_count()),
+            checkpoints,
+            recovery: RefCell::new(recovery),
+            is_dealt,
             disk: DiskCare::default(),
-            mesh: RefCell::new(Mesh::new(outboxes)),
+            mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),
             wake: Notify::default(),
@@ -287,8 +353,20 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         })
     }
 
-    /// Starts visits as hosts' times come, until the shard is told to stop and all is done.
-    async fn schedule(self: &Rc<Self>) {
+    /// The state is in hand: says so, once it can be had again.
+    async fn begin(&self) -> Result<(), ShardError> {
+        if self.is_dealt {
+            self.first_checkpoint().await.map_err(ShardError::Journal)?;
+        }
+        let recovery = self.recovery.take().map(Box::new);
+        let ready = Notice::Ready { shard: self.index, recovery };
+        // The control thread waits for this, and has nothing else to read.
+        assert!(self.control.try_send(ready).is_ok(), "an empty inbox has room");
+        Ok(())
+    }
+
+    /// Starts visits as hosts' times come, until the shard is told to stop. True if all was done.
+    async fn schedule(self: &Rc<Self>) -> bool {
         let mut drained = false;
         loop {
             let now = self.world.now();
@@ -304,10 +382,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.start(host, turn, now);
             }
             self.prod_sieve();
+            self.prod_tails();
             let clear = self.mesh.borrow_mut().flush();
             if self.halted.get() {
-                return;
+                return drained;
             }
+            self.prod_checkpoints();
             let is_done = self.draining.get() && clear && self.active_count.get() == 0;
             let is_untold = is_done && !drained && self.is_put_away();
             if is_untold {
@@ -341,7 +421,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.want_budget();
             return false;
         }
-        !self.mesh.borrow().is_backed_up() && !self.is_sieve_backed_up()
+        let is_backed_up = self.promises.are_backed_up()
+            || self.journal.as_ref().is_some_and(|journal| journal.is_backed_up());
+        let is_disk_behind = self.is_sieve_backed_up() | self.is_tail_backed_up();
+        !is_backed_up && !is_disk_behind && !self.mesh.borrow().is_backed_up()
     }
 
     fn start(self: &Rc<Self>, host: HostId, turn: Option<TurnPlace>, now: Time) {
@@ -428,13 +511,23 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if owner == self.index {
             self.offer(candidate);
         } else {
+            self.promises.link_sent(owner);
             self.mesh.borrow_mut().post(owner, Message::Link(candidate));
         }
     }
 
     fn offer(&self, candidate: Candidate) {
-        let offered = self.frontier.borrow_mut().offer(candidate, self.world.now());
+        let now = self.world.now();
+        let note = |queued: &Queued| self.admitted(queued);
+        let offered = self.frontier.borrow_mut().offer_noting(candidate, now, note);
         self.offered(offered);
+    }
+
+    /// A URL was taken: said to the journal in the same breath.
+    fn admitted(&self, queued: &Queued) {
+        if let Some(journal) = &self.journal {
+            journal.append(|out| journal::push_admitted(out, queued));
+        }
     }
 
     /// Counts what became of a candidate, at once or after a merge.
@@ -466,6 +559,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             && self.granted.borrow().is_empty()
             && self.frontier.borrow().is_drained()
             && self.mesh.borrow().is_clear()
+            && self.promises.are_kept()
     }
 
     /// Once a second: closes idle connections and reports.
@@ -476,6 +570,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.world.sleep_until(next).await;
             next += second;
             self.client.close_idle();
+            self.request_log.begin_flush();
+            self.dead_letters.begin_flush();
             self.mind_disk();
             self.notice(Notice::Report(Box::new(self.report())));
         }
@@ -484,7 +580,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn report(&self) -> Report {
         self.settle();
         let frontier = self.frontier.borrow();
-        let gauges = Gauges {
+        let gauges = self.tail_gauges(Gauges {
             hosts: frontier.host_count() as u64,
             hosts_ready: frontier.ready_count() as u64,
             hosts_waiting: frontier.waiting_count() as u64,
@@ -494,7 +590,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             cpu_ns: self.world.cpu_ns(),
             at_ns: self.world.now().0,
             ..self.sieve_gauges(&frontier)
-        };
+        });
         Report { shard: self.index, metrics: self.metrics.borrow().clone(), gauges }
     }
 

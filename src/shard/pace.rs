@@ -32,6 +32,15 @@ pub(super) struct Clamped {
 }
 
 impl Pace {
+    pub fn response_us(&self) -> u32 {
+        self.response_us
+    }
+
+    /// As it was when a checkpoint was taken.
+    pub fn with_response_us(response_us: u32) -> Pace {
+        Pace { response_us, ..Pace::default() }
+    }
+
     /// Takes a response time in: an eighth of the news each time, as TCP does with its own.
     pub fn answered(&mut self, took: Duration) {
         let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
@@ -48,7 +57,8 @@ impl Pace {
         delay.max(self.slowness(settings))
     }
 
-    fn slowness(&self, settings: &Settings) -> Duration {
+    /// How long the next request waits because the last ones took long.
+    pub fn slowness(&self, settings: &Settings) -> Duration {
         if settings.delay_ms == 0 {
             return Duration::ZERO;
         }

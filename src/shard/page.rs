@@ -15,7 +15,7 @@ use crate::io::{Outbox, World};
 use crate::limits;
 use crate::metrics::{Count, Span};
 use crate::parse::{Parsed, Parser};
-use crate::store::{StoreError, StoredPage};
+use crate::store::{Position, StoreError, StoredPage};
 use crate::url::Url;
 use crate::warc::{PayloadDigest, Sha1, Truncated};
 use std::net::IpAddr;
@@ -91,7 +91,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.finish_request(host, &queued.url, &answer, outcome, hands).await;
         self.metrics.borrow_mut().outcome(outcome);
         let next = self.pace(host, &queued.url, &answer, outcome);
-        self.book(host, &queued.url, queued.tries, &answer, outcome);
+        self.book(host, &queued.url, queued.tries_made(), &answer, outcome);
 
         let begun = self.world.now();
         let parsed = match parser {
@@ -108,14 +108,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if is_sitemap && outcome.is_page() {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
-        let last_try = queued.tries >= self.plan.settings.retry_count_max;
+        let last_try = queued.tries_made() >= self.plan.settings.retry_count_max;
         let stored = if answer.head.is_some() && (!outcome.row().retry || last_try) {
-            self.store_page(&queued.url, &answer, outcome, payload, &parsed).await
+            self.store_page(&queued.url, &answer, outcome, payload, &parsed).await.map(Some)
         } else {
-            Ok(false)
+            Ok(None)
         };
         // A list of pages is none: it is stored, and costs nothing of the page limit.
-        let is_page = matches!(stored, Ok(true)) && parsed.listed.is_none();
+        let is_page = matches!(stored, Ok(Some(_))) && outcome.is_page() && parsed.listed.is_none();
         if is_page {
             self.count_page();
             let mut metrics = self.metrics.borrow_mut();
@@ -124,11 +124,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         } else {
             self.refund_budget();
         }
-        self.conclude(host, queued, &answer, outcome, next).await;
-        self.client.recycle(answer.response);
-        if let Err(error) = stored {
-            self.store_failed(error);
+        match stored {
+            Ok(record) => self.conclude(host, queued, &answer, outcome, next, record).await,
+            Err(error) => {
+                // Not stored, it has not come to its end: it stays open, for the next start.
+                self.release(host, next);
+                self.store_failed(error);
+            }
         }
+        self.client.recycle(answer.response);
     }
 
     /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed.
@@ -220,7 +224,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         metrics.add(Count::LinksOverCap, u64::from(page.link_dropped_count));
     }
 
-    /// Stores a response; true if it counts as a page.
+    /// Stores a response; says where.
     async fn store_page(
         &self,
         url: &Url,
@@ -228,7 +232,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         outcome: Outcome,
         payload: Payload,
         parsed: &Parsed,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Position, StoreError> {
         let begun = self.world.now();
         let is_page = outcome.is_page();
         let (bytes, digest) = (payload.bytes, payload.digest.finish());
@@ -248,7 +252,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         };
         let undecoded = parsed.failed.filter(|error| !is_ours(error)).map(DecodeError::name);
         let judged = Judged { simhash: parsed.simhash, near, undecoded };
-        self.write(url, answer, outcome, digest, known.as_ref(), judged).await?;
+        let position = self.write(url, answer, outcome, digest, known.as_ref(), judged).await?;
         let mut metrics = self.metrics.borrow_mut();
         metrics.record(Span::Store, self.world.now().since(begun));
         if is_page {
@@ -257,7 +261,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             metrics.add(Count::NearDuplicates, u64::from(near.is_some()));
             metrics.add(Count::BodiesUndecoded, u64::from(undecoded.is_some()));
         }
-        Ok(is_page)
+        Ok(position)
     }
 
     /// Stores a robots.txt: as it came, no question asked.
@@ -281,9 +285,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         payload_digest: Sha1,
         revisit_of: Option<&Original>,
         judged: Judged,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Position, StoreError> {
         let Judged { simhash, near, undecoded } = judged;
-        let Some(head) = answer.head.as_ref() else { return Ok(()) };
+        let head = answer.head.as_ref().expect("only answers with a head are stored");
         let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
         let page = StoredPage {
             url,
@@ -311,7 +315,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         };
         let position = self.store.write(&page).await?;
         self.count_stored(&position);
-        Ok(())
+        Ok(position)
     }
 
     async fn known_payload(&self, url: &Url, answer: &Answer, digest: Sha1) -> Option<Original> {

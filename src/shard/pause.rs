@@ -6,11 +6,12 @@
 //! slots. Nothing is counted as stored before it survives a power cut: [`Ledger`] holds the figures
 //! until the store has synced so far. Belongs to one core.
 
+use super::checkpoints::as_store_error;
 use super::{Notice, Shard};
 use crate::base::Time;
 use crate::flow::Mail;
 use crate::io::{Outbox, World};
-use crate::limits::{DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN};
+use crate::limits::{DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN, PROMISE_CHECK_MS};
 use crate::metrics::{Count, Metrics};
 use crate::store::{Position, StoreError};
 use std::cell::{Cell, RefCell};
@@ -75,7 +76,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Why nothing is started: the disk fails.
     pub(super) fn disk_failure(&self) -> Option<StoreError> {
         let logs = || self.request_log.failure().or_else(|| self.dead_letters.failure());
-        self.store.failure().or_else(logs)
+        let journal = || self.journal.as_ref()?.failure().map(as_store_error);
+        self.store.failure().or_else(logs).or_else(journal)
     }
 
     /// Once a second: tells of a failure, and tries the disk again when its time has come.
@@ -116,7 +118,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn recover_files(&self) -> Result<(), StoreError> {
         self.store.recover().await?;
         self.request_log.recover().await?;
-        self.dead_letters.recover().await
+        self.dead_letters.recover().await?;
+        match &self.journal {
+            Some(journal) => journal.recover().await.map_err(as_store_error),
+            None => Ok(()),
+        }
     }
 
     /// True once all files are closed; the first question starts it. A disk that fails is waited
@@ -130,6 +136,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     async fn put_away(self: &Rc<Self>) {
+        // In vain if the disk fails: the ends are told when it has recovered.
+        let _ = self.store.sync().await;
+        while !self.promises.are_kept() {
+            if self.halted.get() {
+                return;
+            }
+            let soon = self.world.now() + Duration::from_millis(PROMISE_CHECK_MS);
+            self.world.sleep_until(soon).await;
+        }
         while self.close_files().await.is_err() {
             while self.disk_failure().is_some() {
                 if self.halted.get() {

@@ -28,6 +28,14 @@ impl Placement {
         ShardIndex((slot.0 as usize * self.shard_count as usize / SLOT_COUNT) as u16)
     }
 
+    /// The first and the last slot of a shard.
+    pub fn slots_of(self, shard: ShardIndex) -> (Slot, Slot) {
+        let is_ours = |slot: &u16| self.of_slot(Slot(*slot)) == shard;
+        let slots = || 0..SLOT_COUNT as u16;
+        let (first, last) = (slots().find(is_ours), slots().rfind(is_ours));
+        (Slot(first.expect("every shard has slots")), Slot(last.expect("every shard has slots")))
+    }
+
     pub fn of_host(self, host: HostKey) -> ShardIndex {
         self.of_slot(host.slot())
     }

@@ -8,10 +8,12 @@ use super::pace::{self, Clamped};
 use super::turns::{Hands, Wanted};
 use super::{Notice, Sabotage, Shard};
 use crate::base::Time;
+use crate::base::pack::Pack;
 use crate::fetch::Answer;
 use crate::flow::{Mail, Message, Outcome, Penalty, TurnPlace};
 use crate::frontier::{HostId, Origin, Queued};
 use crate::io::{Outbox, World};
+use crate::journal::{self, Entry};
 use crate::metrics::Count;
 use crate::url::{HostKey, Url, registrable_domain};
 use std::net::IpAddr;
@@ -32,6 +34,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 pace::retry_after(head, answer.seen_by, &self.world, &self.plan.settings)
             && !self.is_sabotaged(Sabotage::RetryAfterIgnored)
         {
+            if until > next
+                && let Some(journal) = &self.journal
+            {
+                let until = self.clocks().wall_of(until);
+                journal.append(|out| journal::push_waiting(out, url.host_key(), until));
+            }
             next = next.max(until);
             self.tell_clamped("Retry-After", url, clamped);
         }
@@ -65,6 +73,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let settings = &self.plan.settings;
         let draw = self.world.random_u64();
         let turning = self.health.borrow_mut().failed(key, failure, settings, draw);
+        self.note_health(host, url);
         let mut metrics = self.metrics.borrow_mut();
         match turning {
             Turning::BackedOff => {}
@@ -78,9 +87,33 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     pub(super) fn recover(&self, host: HostId, url: &Url) {
+        if !self.health.borrow().is_ailing(host, Origin::of(url)) {
+            return;
+        }
         if self.health.borrow_mut().recovered(host, Origin::of(url)) {
             self.metrics.borrow_mut().add(Count::BreakersClosed, 1);
         }
+        self.note_health(host, url);
+    }
+
+    /// Tells the journal how the origin of `url` fares now.
+    fn note_health(&self, host: HostId, url: &Url) {
+        let Some(journal) = &self.journal else { return };
+        let (clocks, mut image) = (self.clocks(), Vec::new());
+        let wall_of = |time| clocks.wall_of(time);
+        self.health.borrow().pack(host, Origin::of(url), &mut Pack(&mut image), wall_of);
+        let origin = url.origin().to_owned();
+        journal.append(|out| Entry::Health { origin, image }.push(out));
+    }
+
+    /// Tells the journal what is known of the robots.txt of `url`'s origin.
+    pub(super) fn note_robots(&self, url: &Url) {
+        let Some(journal) = &self.journal else { return };
+        let (clocks, mut image) = (self.clocks(), Vec::new());
+        let wall_of = |time| clocks.wall_of(time);
+        self.robots.borrow().pack(url.origin(), &mut Pack(&mut image), wall_of);
+        let origin = url.origin().to_owned();
+        journal.append(|out| Entry::Robots { origin, image }.push(out));
     }
 
     /// The delay between two requests to the host of `url`.
@@ -95,7 +128,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn retry_wait(&self, host: HostId, queued: &Queued) -> Duration {
         let unit = self.wait_unit(host, &queued.url);
         let draw = self.world.random_u64();
-        health::retry_wait(queued.tries, unit, &self.plan.settings, draw)
+        health::retry_wait(queued.tries_made(), unit, &self.plan.settings, draw)
     }
 
     fn wait_unit(&self, host: HostId, url: &Url) -> Duration {

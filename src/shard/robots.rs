@@ -89,6 +89,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             return self.robots_failed(host, queued, cause, next);
         }
         let turn = self.robots.borrow_mut().answer(origin, answer, version, now, next);
+        self.note_robots(&queued.url);
         match turn {
             RobotsTurn::Known => {
                 self.recover(host, &queued.url);
@@ -114,10 +115,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let version = RobotsVersion::default();
         let origin = queued.url.origin();
         self.robots.borrow_mut().answer(origin, &unreachable, version, now, retry_at);
+        self.note_robots(&queued.url);
         self.frontier.borrow_mut().postpone(host, next);
         // Beyond its last try it comes up once more, and ends there.
         queued.tries += 1;
-        if queued.tries <= self.plan.settings.retry_count_max {
+        if queued.tries_made() <= self.plan.settings.retry_count_max {
             self.metrics.borrow_mut().add(Count::Retries, 1);
             return self.wait_out(host, queued, retry_at);
         }

@@ -9,13 +9,12 @@ use super::{Notice, Shard};
 use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::base::race::race;
-use crate::config::Settings;
+use crate::base::watermark::Watermark;
 use crate::flow::{Mail, ShardIndex};
-use crate::frontier::seen::{
-    DiskSieve, Finished, Job, SeenError, SeenImage, SeenLimits, directory_of,
-};
+use crate::frontier::seen::{DiskSieve, Finished, Job, SeenError, directory_of};
 use crate::frontier::{Frontier, Offered, Sieve};
 use crate::io::{Disk, Outbox, World};
+use crate::journal::JournalError;
 use crate::limits;
 use crate::metrics::{Count, Gauges};
 use crate::store::StoreError;
@@ -30,6 +29,8 @@ pub(super) struct Sieving {
     /// Jobs under way; the last one's end is told to whoever waits for it.
     active_count: Cell<usize>,
     ended: Notify,
+    /// Jobs that have ended, well or not.
+    finished: Watermark,
     /// The shard can do nothing until a job is done: it need not hold back.
     is_awaited: Cell<bool>,
     is_stalled: Cell<bool>,
@@ -45,22 +46,13 @@ impl Sieving {
             wake: Notify::default(),
             active_count: Cell::new(0),
             ended: Notify::default(),
+            finished: Watermark::default(),
             is_awaited: Cell::new(false),
             is_stalled: Cell::new(false),
             not_before: Cell::new(Time::ZERO),
             is_broken: Cell::new(false),
         }
     }
-}
-
-/// The sieve of a crawl that begins: no run is known yet.
-pub(super) async fn open<W: World>(
-    world: &W,
-    shard: ShardIndex,
-    settings: &Settings,
-) -> Result<DiskSieve<W::File>, SeenError> {
-    let limits = SeenLimits::sized(settings.seen_batch);
-    DiskSieve::open(world, &directory_of(shard.0), &SeenImage::default(), limits).await
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
@@ -73,13 +65,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.world.sleep_until(not_before).await;
                 continue;
             }
-            // What is left when the crawl is told to end waits for the next one.
             let is_hungry = self.is_hungry();
-            let job = if self.draining.get() {
-                None
-            } else {
-                self.frontier.borrow_mut().sieve_mut().next_job(now, is_hungry)
-            };
+            let job = self.frontier.borrow_mut().sieve_mut().next_job(now, is_hungry);
             match job {
                 Some(job) => self.start_job(job),
                 None => {
@@ -92,6 +79,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 }
             }
         }
+    }
+
+    /// Waits until all that is known by now is in runs.
+    pub(super) async fn flush_sieve(&self) -> Result<(), JournalError> {
+        let sieving = &self.sieving;
+        self.frontier.borrow_mut().sieve_mut().want_flush();
+        sieving.wake.poke();
+        while !self.frontier.borrow().sieve().is_flushed() {
+            if sieving.is_broken.get() {
+                let (name, what) = ("URL seen".to_owned(), "a run is damaged");
+                return Err(JournalError::Damaged { name, what, at: 0 });
+            }
+            sieving.finished.reached(sieving.finished.level() + 1).await;
+        }
+        Ok(())
     }
 
     /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
@@ -153,6 +155,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             sieving.active_count.set(sieving.active_count.get() - 1);
             sieving.wake.poke();
             sieving.ended.poke();
+            sieving.finished.rise(sieving.finished.level() + 1);
             shard.wake.poke();
         });
     }
@@ -180,9 +183,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let sieve = frontier.sieve_mut();
         let before = sieve.seen_figures(now);
         let ended = sieve.finish(finished);
-        // No checkpoint names a run yet.
-        let superseded = sieve.superseded().to_vec();
-        sieve.retire(&superseded);
+        if self.journal.is_none() {
+            // No checkpoint will ever name a run.
+            let superseded = sieve.superseded().to_vec();
+            sieve.retire(&superseded);
+        }
         let after = sieve.seen_figures(now);
         let mut metrics = self.metrics.borrow_mut();
         metrics.add(Count::SieveMerges, after.merge_count - before.merge_count);
@@ -198,6 +203,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             while let Some(offered) = self.settle_next() {
                 self.offered(offered);
             }
+            let judged_mark = self.frontier.borrow().sieve().judged_mark();
+            self.promises.judged(judged_mark);
             if !judged.is_more {
                 return;
             }
@@ -206,6 +213,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn settle_next(&self) -> Option<Offered> {
-        self.frontier.borrow_mut().settle_next(self.world.now())
+        let (offered, queued) = self.frontier.borrow_mut().settle_next(self.world.now())?;
+        if offered == Offered::Queued {
+            self.admitted(&queued);
+        }
+        Some(offered)
     }
 }

@@ -35,6 +35,17 @@ struct Taken {
 }
 
 impl Ledger {
+    /// Sitemaps and listed URLs of a host so far.
+    pub(super) fn taken(&self, host: HostKey) -> (u32, u32) {
+        self.hosts.get(&host).map_or((0, 0), |taken| (taken.document_count, taken.url_count))
+    }
+
+    pub(super) fn restore(&mut self, host: HostKey, document_count: u32, url_count: u32) {
+        if document_count > 0 || url_count > 0 {
+            self.hosts.insert(host, Taken { document_count, url_count });
+        }
+    }
+
     /// Books one more address that a sitemap of `host` lists; false if that is one too many.
     fn book(&mut self, host: HostKey, is_document: bool) -> bool {
         let taken = self.hosts.entry(host).or_default();

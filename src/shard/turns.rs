@@ -39,6 +39,10 @@ pub struct Turns {
     lines: HashMap<TurnPlace, Line>,
     /// When lines become free. An entry may be stale: the line itself is what counts.
     due: BinaryHeap<Reverse<(Time, TurnPlace)>>,
+    /// Before these nobody speaks at any address, nor at any domain: who spoke last before a
+    /// restart is not known.
+    address_floor: Time,
+    domain_floor: Time,
 }
 
 #[derive(Default)]
@@ -49,10 +53,20 @@ struct Line {
 }
 
 impl Turns {
+    /// After a restart: no turn begins before these.
+    pub fn rest_until(&mut self, address_floor: Time, domain_floor: Time) {
+        (self.address_floor, self.domain_floor) = (address_floor, domain_floor);
+    }
+
     /// True: the turn is `wanted`'s now. False: it waits in line, and [`Turns::advance`] will name
     /// it.
     pub fn ask(&mut self, place: TurnPlace, wanted: Wanted, now: Time) -> bool {
-        let line = self.lines.entry(place).or_default();
+        let floor = match place {
+            TurnPlace::Address(_) => self.address_floor,
+            TurnPlace::Domain(_) => self.domain_floor,
+        };
+        let new = || Line { free_at: floor, ..Line::default() };
+        let line = self.lines.entry(place).or_insert_with(new);
         if line.holder.is_none() && line.waiting.is_empty() && line.free_at <= now {
             line.holder = Some(wanted);
             return true;
@@ -141,6 +155,19 @@ mod tests {
         assert!(!turns.ask(ADDRESS, wanted(2), at(500)));
         assert!(!turns.ask(ADDRESS, wanted(3), at(1_500)), "the line is not empty");
         assert_eq!(turns.advance(at(1_500)), Some((ADDRESS, wanted(2))));
+    }
+
+    #[test]
+    fn after_a_restart_nobody_speaks_before_the_floor() {
+        let mut turns = Turns::default();
+        let at = Time::from_ms;
+        turns.rest_until(at(1_000), at(3_000));
+        assert!(!turns.ask(ADDRESS, wanted(1), at(0)));
+        assert!(!turns.ask(TurnPlace::Domain(5), wanted(1), at(0)));
+        assert_eq!(turns.advance(at(999)), None);
+        assert_eq!(turns.advance(at(1_000)), Some((ADDRESS, wanted(1))));
+        assert_eq!(turns.advance(at(2_999)), None);
+        assert_eq!(turns.advance(at(3_000)), Some((TurnPlace::Domain(5), wanted(1))));
     }
 
     #[test]

@@ -12,10 +12,11 @@ use crate::fetch::{Answer, Connection};
 use crate::flow::{Mail, Outcome, ResolveError, TurnPlace, Via};
 use crate::frontier::{HostId, Origin, Queued};
 use crate::io::{Outbox, World};
+use crate::journal;
 use crate::limits::DNS_FAILURE_SECONDS;
 use crate::metrics::{Count, Span};
 use crate::resolve::RobotsState;
-use crate::store::{DeadLetter, RequestLine};
+use crate::store::{DeadLetter, Position, RequestLine};
 use crate::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -36,9 +37,9 @@ enum Prospect {
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// `granted` is the turn that the host has been given just now.
     pub(super) async fn visit(self: &Rc<Self>, host: HostId, granted: Option<TurnPlace>) {
-        let next = self.frontier.borrow_mut().next_url(host);
+        let next = self.next_url(host).await;
         let Some(queued) = next else {
-            // Its URLs were evicted while it waited.
+            // Its URLs were evicted while it waited, or cannot be read.
             let name = self.frontier.borrow().host_name(host).to_owned();
             self.let_go(host, self.hands(host, &name, granted));
             self.refund_budget();
@@ -75,7 +76,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn prospect(&self, host: HostId, queued: &Queued) -> Prospect {
         let is_errand = queued.via == Via::Robots;
         let origin = Origin::of(&queued.url);
-        if queued.tries > self.plan.settings.retry_count_max {
+        if queued.tries_made() > self.plan.settings.retry_count_max {
             // Its robots.txt failed as often as a page may.
             let cause = self.health.borrow().cause(host, origin);
             return Prospect::End(cause.unwrap_or(Outcome::RobotsUnreachable));
@@ -168,18 +169,19 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         self.metrics.borrow_mut().outcome(outcome);
         self.log(&queued.url, now, None, outcome, None).await;
-        if outcome == Outcome::DnsFailed && queued.tries <= self.plan.settings.retry_count_max {
+        if outcome == Outcome::DnsFailed
+            && queued.tries_made() <= self.plan.settings.retry_count_max
+        {
             self.ail(host, &queued.url, outcome, now, true);
         }
-        if outcome.row().retry && queued.tries < self.plan.settings.retry_count_max {
+        if outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max {
             let mut wait = self.retry_wait(host, &queued);
             if outcome == Outcome::DnsFailed {
                 // Sooner, the resolver would give the same answer from memory: no try at all.
                 wait = wait.max(Duration::from_secs(DNS_FAILURE_SECONDS.into()));
             }
             queued.tries += 1;
-            self.metrics.borrow_mut().add(Count::Retries, 1);
-            self.frontier.borrow_mut().retry_at(host, queued, now + wait);
+            self.retry(host, queued, now + wait);
             return self.release(host, Time::ZERO);
         }
         if outcome != Outcome::RobotsDenied {
@@ -187,6 +189,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         } else {
             self.tell_if_seed(&queued, outcome);
         }
+        self.end(host, queued, outcome, None);
         self.release(host, Time::ZERO);
     }
 
@@ -198,6 +201,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         answer: &Answer,
         outcome: Outcome,
         next: Time,
+        record: Option<Position>,
     ) {
         if answer.was_stale {
             // The server never saw it: in the host's very next turn, on a new connection. The dead
@@ -210,22 +214,34 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 answer.ended + self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
             self.metrics.borrow_mut().add(Count::Retries, 1);
             self.frontier.borrow_mut().retry_at(host, queued, retry_at);
-        } else if outcome.row().retry && queued.tries < self.plan.settings.retry_count_max {
-            self.metrics.borrow_mut().add(Count::Retries, 1);
+        } else if outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max {
             let retry_at = answer.ended + self.retry_wait(host, &queued);
             queued.tries += 1;
-            self.frontier.borrow_mut().retry_at(host, queued, retry_at);
-        } else if crate::metrics::is_failure(outcome) {
-            self.bury(&queued, outcome).await;
+            self.retry(host, queued, retry_at);
+        } else {
+            if crate::metrics::is_failure(outcome) {
+                self.bury(&queued, outcome).await;
+            }
+            self.end(host, queued, outcome, record);
         }
         self.release(host, next);
+    }
+
+    /// The URL waits for its next try, over a restart too.
+    fn retry(&self, host: HostId, queued: Queued, at: Time) {
+        self.metrics.borrow_mut().add(Count::Retries, 1);
+        if let Some(journal) = &self.journal {
+            let at = self.clocks().wall_of(at);
+            journal.append(|out| journal::push_retried(out, &queued, at));
+        }
+        self.frontier.borrow_mut().retry_at(host, queued, at);
     }
 
     /// Given up for good: counted, written down, and told if the operator asked for it by name.
     pub(super) async fn bury(&self, queued: &Queued, outcome: Outcome) {
         self.metrics.borrow_mut().add(Count::DeadLetters, 1);
         self.tell_if_seed(queued, outcome);
-        let &Queued { ref url, depth, via, tries, .. } = queued;
+        let (&Queued { ref url, depth, via, .. }, tries) = (queued, queued.tries_made());
         let letter = DeadLetter { at: self.world.wall(), outcome, tries, depth, via, url };
         self.dead_letters.write(&letter).await;
     }

@@ -1,0 +1,340 @@
+//! Checkpoints while the crawl goes on: when one is due, and how it is taken.
+//!
+//! 1. The journal begins a new file: the cut.
+//! 2. All that URL seen knew at the cut goes to runs on disk, and no more of the queues goes there
+//!    until the end.
+//! 3. Host after host is packed, a few at a time, with the number of the last journal entry at that
+//!    moment; between them the crawl goes on.
+//! 4. The journal is synced up to the last host's number.
+//! 5. The checkpoint is synced, read back and named; what the last two do not need is removed.
+//!
+//! A restart applies to each host the entries behind its own number, so no moment is needed at
+//! which all stands still. URL seen takes every entry behind the cut: knowing twice is knowing
+//! once. Belongs to one core.
+
+use super::image::{Clocks, Lore};
+use super::{Notice, Shard};
+use crate::base::Time;
+use crate::base::notify::Notify;
+use crate::base::pack::Pack;
+use crate::base::race::race;
+use crate::base::watermark::Watermark;
+use crate::flow::Mail;
+use crate::frontier::HostId;
+use crate::io::{DiskError, Outbox, World};
+use crate::journal::{
+    CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, RunName, directory_of,
+    remove_before,
+};
+use crate::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, JOURNAL_BYTES_MAX};
+use crate::metrics::Count;
+use crate::store::StoreError;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A checkpoint that is on disk, and what it needs there.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub name: FileName,
+    pub cut_sequence: u64,
+    pub run_names: Vec<String>,
+    pub segment_names: Vec<String>,
+}
+
+pub(super) struct Checkpoints {
+    /// The last two, the older first.
+    kept: RefCell<Vec<Kept>>,
+    next_sequence: Cell<u64>,
+    /// Journal from before the restart that the next one makes useless.
+    carried_bytes: Cell<u64>,
+    due: Cell<Time>,
+    /// The generation holds: what the one before it left may go.
+    is_begun: Cell<bool>,
+    wake: Notify,
+    is_active: Cell<bool>,
+    /// Attempts that are over.
+    ended: Watermark,
+}
+
+impl Checkpoints {
+    pub(super) fn new(
+        kept: Option<Kept>,
+        next_sequence: u64,
+        carried_bytes: u64,
+        due: Time,
+    ) -> Checkpoints {
+        Checkpoints {
+            kept: RefCell::new(kept.into_iter().collect()),
+            next_sequence: Cell::new(next_sequence),
+            carried_bytes: Cell::new(carried_bytes),
+            due: Cell::new(due),
+            is_begun: Cell::new(false),
+            wake: Notify::default(),
+            is_active: Cell::new(false),
+            ended: Watermark::default(),
+        }
+    }
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Takes checkpoints as they become due, until the crawl ends.
+    pub(super) async fn keep_checkpoints(self: Rc<Self>) {
+        let Some(journal) = &self.journal else { return };
+        // Told to end, the shard takes the last one itself.
+        while !self.ended.get() && !self.halted.get() {
+            let own = &self.checkpoints;
+            if !own.is_begun.get() {
+                own.wake.wait().await;
+                continue;
+            }
+            let bytes = journal.size_bytes() + own.carried_bytes.get();
+            if self.world.now() < own.due.get() && bytes < JOURNAL_BYTES_MAX {
+                race(own.wake.wait(), self.world.sleep_until(own.due.get())).await;
+                continue;
+            }
+            if self.disk_failure().is_none()
+                && let Err(error) = self.checkpoint(journal).await
+            {
+                self.checkpoint_failed(&error);
+                let pause = Duration::from_millis(DISK_RETRY_MS_MAX);
+                self.world.sleep_until(self.world.now() + pause).await;
+            }
+            let period = Duration::from_secs(self.plan.settings.checkpoint_seconds);
+            own.due.set(self.world.now() + period);
+        }
+    }
+
+    /// The control thread has sown: every shard has its state, and the manifest says so.
+    pub(super) fn begin_checkpoints(&self) {
+        self.checkpoints.is_begun.set(true);
+        self.checkpoints.wake.poke();
+    }
+
+    /// The journal may have grown long enough for a checkpoint.
+    pub(super) fn prod_checkpoints(&self) {
+        if let Some(journal) = &self.journal
+            && journal.size_bytes() + self.checkpoints.carried_bytes.get() >= JOURNAL_BYTES_MAX
+        {
+            self.checkpoints.wake.poke();
+        }
+    }
+
+    /// The first one of a generation: nothing goes, for the one before still holds.
+    pub(super) async fn first_checkpoint(&self) -> Result<(), JournalError> {
+        match &self.journal {
+            Some(journal) => self.take_checkpoint(journal).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The last one, when nothing is under way any more.
+    pub(super) async fn end_journal(&self) -> Result<(), StoreError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let own = &self.checkpoints;
+        if !own.is_begun.get() {
+            return journal.close().await.map_err(as_store_error);
+        }
+        while own.is_active.get() {
+            own.ended.reached(own.ended.level() + 1).await;
+        }
+        let ended = async {
+            self.checkpoint(journal).await?;
+            self.remove_retired().await;
+            journal.close().await
+        };
+        ended.await.map_err(|error: JournalError| {
+            self.checkpoint_failed(&error);
+            as_store_error(error)
+        })
+    }
+
+    /// At the end nobody runs the jobs that would. What cannot be removed is found at the next
+    /// start, where no checkpoint names it.
+    async fn remove_retired(&self) {
+        let names = {
+            let mut frontier = self.frontier.borrow_mut();
+            let mut names = frontier.take_retired_segments();
+            names.extend(frontier.sieve_mut().take_retired());
+            names
+        };
+        for name in names {
+            let _ = self.world.remove(&directory_of(self.index.0).join(name)).await;
+        }
+    }
+
+    fn checkpoint_failed(&self, error: &JournalError) {
+        self.metrics.borrow_mut().add(Count::CheckpointFailures, 1);
+        tracing::warn!("checkpoint: {error}; the last one stands, and the journal since");
+    }
+
+    async fn checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
+        let own = &self.checkpoints;
+        own.is_active.set(true);
+        let taken = async {
+            self.take_checkpoint(journal).await?;
+            self.retire().await
+        };
+        let taken = taken.await;
+        own.is_active.set(false);
+        own.ended.rise(own.ended.level() + 1);
+        taken
+    }
+
+    async fn take_checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
+        let written = self.write_checkpoint(journal).await;
+        self.release_tails();
+        written
+    }
+
+    async fn write_checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
+        let own = &self.checkpoints;
+        let directory = directory_of(self.index.0);
+        let begun = self.world.now();
+        let (cut_lsn, cut_sequence) = journal.rotate().await?;
+        self.flush_sieve().await?;
+        self.hold_tails().await?;
+        let sequence = own.next_sequence.replace(own.next_sequence.get() + 1);
+        let generation = self.plan.generation;
+        let name = FileName { kind: FileKind::Checkpoint, generation, sequence };
+        let mut writer = CheckpointWriter::create(&self.world, &directory, name).await?;
+        let (shard, at) = (self.index.0, self.world.wall());
+        writer.push(&Entry::Begun { shard, cut_lsn, cut_sequence, at });
+        let runs = self.frontier.borrow().sieve().runs().runs;
+        let run_names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+        for run in runs {
+            let run =
+                RunName { name: run.name, count: run.count, first: run.first, last: run.last };
+            writer.push(&Entry::Run(run));
+        }
+        let segments = self.frontier.borrow().segment_images();
+        let segment_names = segments.iter().map(|segment| segment.name()).collect();
+        for segment in segments {
+            let mut image = Vec::new();
+            segment.pack(&mut Pack(&mut image));
+            writer.push(&Entry::Segment { image });
+        }
+        let host_count = self.pack_hosts(journal, &mut writer).await?;
+        let lsn = journal.lsn();
+        writer.push(&Entry::Finished { host_count, lsn });
+        journal.sync().await?;
+        self.sync_dead_letters().await?;
+        let size_bytes = writer.finish(&self.world, &directory).await?;
+        own.carried_bytes.set(0);
+        own.kept.borrow_mut().push(Kept { name, cut_sequence, run_names, segment_names });
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::Checkpoints, 1);
+        metrics.add(Count::CheckpointBytes, size_bytes);
+        let took_ms = self.world.now().since(begun).as_millis() as u64;
+        tracing::debug!(shard, host_count, size_bytes, took_ms, "checkpoint");
+        Ok(())
+    }
+
+    /// The journal that would name them again is about to go.
+    async fn sync_dead_letters(&self) -> Result<(), JournalError> {
+        match self.dead_letters.sync().await {
+            Err(StoreError::Disk { error, .. }) => {
+                let name = "the dead letters".to_owned();
+                Err(JournalError::Disk { doing: "sync", name, error })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Packs all hosts, those that come meanwhile included; says how many.
+    async fn pack_hosts(
+        &self,
+        journal: &Journal<W>,
+        writer: &mut CheckpointWriter<W::File>,
+    ) -> Result<u64, JournalError> {
+        let begun = self.world.now();
+        let (mut index, mut bytes) = (0, 0);
+        loop {
+            let image = {
+                let mut frontier = self.frontier.borrow_mut();
+                if index as usize >= frontier.host_count() {
+                    return Ok(u64::from(index));
+                }
+                let mut lore = Lore {
+                    frontier: &mut frontier,
+                    health: &mut self.health.borrow_mut(),
+                    robots: &mut self.robots.borrow_mut(),
+                    sitemaps: &mut self.sitemaps.borrow_mut(),
+                };
+                lore.pack_host(HostId(index), self.clocks())
+            };
+            index += 1;
+            if writer.push(&Entry::Host { lsn: journal.lsn(), image }) {
+                bytes += writer.flush().await? as u64;
+                self.world.yield_now().await;
+                let due_ns = bytes.saturating_mul(1_000_000_000) / CHECKPOINT_BYTES_PER_SECOND;
+                let due = begun + Duration::from_nanos(due_ns);
+                if !self.ended.get() && due > self.world.now() {
+                    self.world.sleep_until(due).await;
+                }
+            }
+        }
+    }
+
+    /// A checkpoint is proven: what only older ones than the last two need goes.
+    async fn retire(&self) -> Result<(), JournalError> {
+        let own = &self.checkpoints;
+        let (oldest, first_journal) = {
+            let mut kept = own.kept.borrow_mut();
+            while kept.len() > 2 {
+                kept.remove(0);
+            }
+            (kept[0].name, kept[0].cut_sequence)
+        };
+        remove_before(&self.world, &directory_of(self.index.0), oldest, first_journal).await?;
+        if self.index.0 == 0 {
+            self.remove_former().await?;
+        }
+        let kept = own.kept.borrow();
+        let is_named = |run: &String| kept.iter().any(|of| of.run_names.contains(run));
+        let mut frontier = self.frontier.borrow_mut();
+        let sieve = frontier.sieve_mut();
+        let useless: Vec<String> =
+            sieve.superseded().iter().filter(|run| !is_named(run)).cloned().collect();
+        sieve.retire(&useless);
+        let is_named = |name: &String| kept.iter().any(|of| of.segment_names.contains(name));
+        let segments = frontier.superseded_segments().iter();
+        let useless: Vec<String> = segments.filter(|name| !is_named(name)).cloned().collect();
+        frontier.retire_segments(&useless);
+        Ok(())
+    }
+
+    /// What shards have left that are no more.
+    async fn remove_former(&self) -> Result<(), JournalError> {
+        let former = self.plan.past.map_or(0, |past| past.shard_count);
+        for shard in self.plan.placement.shard_count()..former {
+            let directory = directory_of(shard);
+            let text = directory.display().to_string();
+            let failed = |doing, error| JournalError::Disk { doing, name: text.clone(), error };
+            let names = match self.world.list(&directory).await {
+                Err(DiskError::NotFound) => continue,
+                names => names.map_err(|error| failed("list", error))?,
+            };
+            for name in names {
+                let removed = self.world.remove(&directory.join(name)).await;
+                removed.map_err(|error| failed("remove files of", error))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn clocks(&self) -> Clocks {
+        Clocks::of(&self.world, self.plan.settings.crawl_delay_ms_max)
+    }
+}
+
+/// For the notices, which speak of the store.
+pub(super) fn as_store_error(error: JournalError) -> StoreError {
+    match error {
+        JournalError::Disk { error, .. } => StoreError::Disk { doing: "write the journal", error },
+        JournalError::Damaged { name, what, .. } => StoreError::Damaged { name, what },
+        JournalError::Version { name, .. } => {
+            StoreError::Damaged { name, what: "another version wrote it" }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Queues larger than RAM at work: runs the jobs of the frontier's tails beside the fetches, and
+//! lets visits wait for URLs that are on disk.
+//!
+//! In: due jobs of [`crate::frontier::tails`], pokes of the scheduler. Out: URLs for visits,
+//! counts, and, if a segment turns out to be damaged, the end of the crawl. Where the disk
+//! refuses, the job is tried again after [`limits::QUEUE_RETRY_MS`]; meanwhile fetching goes on
+//! until too much waits to be written.
+
+use super::{Notice, Shard};
+use crate::base::Time;
+use crate::base::notify::Notify;
+use crate::base::oneshot;
+use crate::base::watermark::Watermark;
+use crate::flow::{Mail, ShardIndex};
+use crate::frontier::seen::directory_of;
+use crate::frontier::tails::{Ended, Files, Finished, Job, TailError};
+use crate::frontier::{HostId, Next, Queued};
+use crate::io::{File, Outbox, World};
+use crate::journal::JournalError;
+use crate::limits;
+use crate::metrics::{Count, Gauges};
+use crate::store::StoreError;
+use hashbrown::HashMap;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+pub(super) struct Tailing<F> {
+    files: Files<F>,
+    wake: Notify,
+    /// Jobs under way; the last one's end is told to whoever waits for it.
+    active_count: Cell<usize>,
+    ended: Notify,
+    /// Jobs that have ended, well or not.
+    finished: Watermark,
+    /// Visits that wait for their host's next URLs.
+    waiting: RefCell<HashMap<HostId, oneshot::Sender<()>>>,
+    is_stalled: Cell<bool>,
+    /// After the disk refused: no job before.
+    not_before: Cell<Time>,
+    is_broken: Cell<bool>,
+}
+
+impl<F: File> Tailing<F> {
+    pub(super) fn new(shard: ShardIndex) -> Tailing<F> {
+        Tailing {
+            files: Files::new(directory_of(shard.0)),
+            wake: Notify::default(),
+            active_count: Cell::new(0),
+            ended: Notify::default(),
+            finished: Watermark::default(),
+            waiting: RefCell::default(),
+            is_stalled: Cell::new(false),
+            not_before: Cell::new(Time::ZERO),
+            is_broken: Cell::new(false),
+        }
+    }
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Starts the jobs that are due, until the crawl ends or a segment is found damaged.
+    pub(super) async fn keep_tails(self: Rc<Self>) {
+        let tailing = &self.tailing;
+        while !self.ended.get() && !tailing.is_broken.get() {
+            let not_before = tailing.not_before.get();
+            if self.world.now() < not_before {
+                self.world.sleep_until(not_before).await;
+                continue;
+            }
+            // What is left when the crawl is told to end waits for the next one, but for what is
+            // half on disk.
+            let is_wanted = !self.draining.get()
+                || !tailing.waiting.borrow().is_empty()
+                || !self.frontier.borrow().are_tails_durable();
+            let job = if is_wanted { self.frontier.borrow_mut().next_tail_job() } else { None };
+            match job {
+                Some(job) => self.start_tail_job(job),
+                None => tailing.wake.wait().await,
+            }
+        }
+    }
+
+    /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
+    pub(super) async fn end_tailing(&self) {
+        self.tailing.wake.poke();
+        while self.tailing.active_count.get() > 0 {
+            self.tailing.ended.wait().await;
+        }
+    }
+
+    /// Keeps the tails as they are, for a checkpoint, once all that is on its way is durable.
+    pub(super) async fn hold_tails(&self) -> Result<(), JournalError> {
+        let tailing = &self.tailing;
+        self.frontier.borrow_mut().hold_tails(true);
+        tailing.wake.poke();
+        while !self.frontier.borrow().are_tails_durable() {
+            if tailing.is_broken.get() {
+                let (name, what) = ("the queues".to_owned(), "a segment is damaged");
+                return Err(JournalError::Damaged { name, what, at: 0 });
+            }
+            tailing.finished.reached(tailing.finished.level() + 1).await;
+        }
+        Ok(())
+    }
+
+    pub(super) fn release_tails(&self) {
+        self.frontier.borrow_mut().hold_tails(false);
+        self.tailing.wake.poke();
+    }
+
+    /// The scheduler has done what it could for now.
+    pub(super) fn prod_tails(&self) {
+        self.tailing.wake.poke();
+    }
+
+    /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
+    pub(super) fn is_tail_backed_up(&self) -> bool {
+        let is_backed_up = self.frontier.borrow().is_tail_backed_up();
+        if is_backed_up && !self.tailing.is_stalled.get() {
+            self.metrics.borrow_mut().add(Count::QueueStalls, 1);
+        }
+        self.tailing.is_stalled.set(is_backed_up);
+        is_backed_up
+    }
+
+    /// The next URL of a busy host, waited for if it is on disk. `None` if there is none, or if the
+    /// disk fails and the crawl ends: then it stays where it is.
+    pub(super) async fn next_url(&self, host: HostId) -> Option<Queued> {
+        let tailing = &self.tailing;
+        loop {
+            let next = self.frontier.borrow_mut().next_url(host);
+            match next {
+                Next::Url(queued) => return Some(queued),
+                Next::Nothing => return None,
+                Next::OnDisk => {}
+            }
+            let is_failing = tailing.not_before.get() > self.world.now();
+            if tailing.is_broken.get() || (is_failing && self.draining.get()) {
+                return None;
+            }
+            self.metrics.borrow_mut().add(Count::QueueWaits, 1);
+            let (refilled, wait) = oneshot::channel();
+            tailing.waiting.borrow_mut().insert(host, refilled);
+            tailing.wake.poke();
+            wait.await;
+        }
+    }
+
+    pub(super) fn tail_gauges(&self, gauges: Gauges) -> Gauges {
+        let figures = self.frontier.borrow().tail_figures();
+        Gauges {
+            queue_disk_urls: figures.url_count,
+            queue_live_bytes: figures.live_bytes,
+            queue_disk_bytes: figures.disk_bytes,
+            queue_segments: figures.segment_count as u64,
+            ..gauges
+        }
+    }
+
+    fn start_tail_job(self: &Rc<Self>, job: Job) {
+        let shard = self.clone();
+        self.tailing.active_count.set(self.tailing.active_count.get() + 1);
+        self.world.spawn(async move {
+            let tailing = &shard.tailing;
+            let finished = job.run(&shard.world, &tailing.files).await;
+            shard.end_tail_job(finished);
+            tailing.active_count.set(tailing.active_count.get() - 1);
+            tailing.wake.poke();
+            tailing.ended.poke();
+            tailing.finished.rise(tailing.finished.level() + 1);
+            shard.wake.poke();
+        });
+    }
+
+    fn end_tail_job(&self, finished: Finished) {
+        let Ended { refilled, error } = self.count_tail_job(finished);
+        let mut waiting = self.tailing.waiting.borrow_mut();
+        refilled.iter().for_each(|host| drop(waiting.remove(host)));
+        let Some(error) = error else { return };
+        // Those who wait may not want to any longer.
+        waiting.clear();
+        match error {
+            TailError::Damaged { name, what } => {
+                self.tailing.is_broken.set(true);
+                self.store_failed(StoreError::Damaged { name, what });
+            }
+            TailError::Disk { .. } => {
+                tracing::warn!("queues: {error}; free the disk, the crawl waits and tries again");
+                self.metrics.borrow_mut().add(Count::QueueFailures, 1);
+                let pause = Duration::from_millis(limits::QUEUE_RETRY_MS);
+                self.tailing.not_before.set(self.world.now() + pause);
+            }
+        }
+    }
+
+    fn count_tail_job(&self, finished: Finished) -> Ended {
+        let mut frontier = self.frontier.borrow_mut();
+        let before = frontier.tail_figures();
+        let ended = frontier.finish_tail_job(finished);
+        if self.journal.is_none() {
+            // No checkpoint will ever name a segment.
+            let superseded = frontier.superseded_segments().to_vec();
+            frontier.retire_segments(&superseded);
+        }
+        let after = frontier.tail_figures();
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::QueueBatches, after.batch_count - before.batch_count);
+        metrics.add(Count::QueueRefills, after.refill_count - before.refill_count);
+        metrics.add(Count::QueueBytes, after.job_bytes - before.job_bytes);
+        ended
+    }
+}
