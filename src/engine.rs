@@ -5,9 +5,11 @@
 #![allow(clippy::disallowed_types)] // where threads meet
 
 mod directory;
+mod manifest;
 mod steer;
 
-pub use directory::DirectoryError;
+pub use directory::{DataDirectory, DirectoryError};
+pub use manifest::Manifest;
 pub use steer::EndReason;
 
 use crate::config::{ConfigError, Settings, Stay};
@@ -17,18 +19,17 @@ use crate::io::ring::{RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, W
 use crate::limits;
 use crate::metrics::{Gauges, Metrics, Report, merged};
 use crate::resolve::upstream;
-use crate::shard::{self, Notice, Placement, Plan, ShardError};
+use crate::shard::{self, Notice, Past, Placement, Plan, ShardError};
 use crate::sys::process::{self, Signals};
 use crate::url::{Url, registrable_domain};
 use crossbeam::channel::Sender;
-use directory::DataDirectory;
-use hashbrown::HashSet;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use steer::Steering;
+use steer::{Gathered, Steering};
 
 /// What a crawl amounted to.
 pub struct Summary {
@@ -85,19 +86,80 @@ pub fn crawl(
     signals: Option<&Signals>,
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
+    let (settings, cores) = checked(settings)?;
+    let homes = homes(&settings, &seeds);
+    let manifest = Manifest::new(&settings, cores.len() as u16, homes);
+    let plan = plan(&manifest, None)?;
+    let directory = DataDirectory::create(directory, &manifest).map_err(EngineError::Directory)?;
+    run(plan, manifest, &cores, seeds, &directory, signals, watch)
+}
+
+/// Goes on with the crawl in `directory`, and with `seeds` if it does not know them yet.
+pub fn resume(
+    settings: Settings,
+    seeds: Vec<Url>,
+    directory: &Path,
+    signals: Option<&Signals>,
+    watch: &mut dyn FnMut(&[Report]),
+) -> Result<Summary, EngineError> {
+    let (settings, cores) = checked(settings)?;
+    let (directory, mut manifest) =
+        DataDirectory::open(directory).map_err(EngineError::Directory)?;
+    let past = manifest.past;
+    for change in manifest.adopt(&settings).map_err(EngineError::Directory)? {
+        tracing::warn!("setting changed since the last run: {change}");
+    }
+    if manifest.has_homes() {
+        manifest.homes.extend(homes(&settings, &seeds));
+    }
+    manifest.save(directory.path()).map_err(EngineError::Directory)?;
+    if usize::from(past.shard_count) != cores.len() {
+        manifest.past = Past { generation: past.generation + 1, shard_count: cores.len() as u16 };
+    }
+    let plan = plan(&manifest, Some(past))?;
+    run(plan, manifest, &cores, seeds, &directory, signals, watch)
+}
+
+fn checked(settings: Settings) -> Result<(Settings, Vec<usize>), EngineError> {
     settings.check().map_err(EngineError::Config)?;
     let cores = settings.cores_among(&process::allowed_cores()).map_err(EngineError::Config)?;
-    let settings = within_open_files(settings, cores.len());
-    let plan = plan(settings, &seeds, cores.len())?;
-    let directory = DataDirectory::create(directory, &plan.settings, cores.len())
-        .map_err(EngineError::Directory)?;
+    Ok((within_open_files(settings, cores.len()), cores))
+}
+
+/// `manifest` is what holds once all shards have their state.
+fn run(
+    plan: Plan,
+    manifest: Manifest,
+    cores: &[usize],
+    seeds: Vec<Url>,
+    directory: &DataDirectory,
+    signals: Option<&Signals>,
+    watch: &mut dyn FnMut(&[Report]),
+) -> Result<Summary, EngineError> {
     let begun_ns = process::monotonic_ns();
     let (notices, inbox) = crossbeam::channel::bounded(limits::NOTICE_COUNT_MAX);
-    let mut fleet = Fleet::start(&cores, &plan, directory.path(), &notices)?;
+    let mut fleet = Fleet::start(cores, &plan, directory.path(), &notices)?;
     drop(notices);
     let mut steering = Steering::new(&plan.settings, cores.len(), inbox, directory.path());
-    fleet.sow(&plan.placement, seeds);
-    let reason = steering.run(&fleet, signals, watch);
+    let reason = match steering.gather(&fleet, signals) {
+        Gathered::Ready => {
+            // From here on the new way of dealing slots holds, if it is a new one.
+            if plan.past.is_some_and(|past| past != manifest.past) {
+                manifest.save(directory.path()).map_err(EngineError::Directory)?;
+            }
+            steering.tell_recovery();
+            fleet.sow(&plan.placement, seeds);
+            steering.run(&fleet, signals, watch)
+        }
+        Gathered::Interrupted => {
+            steering.stop(&fleet, signals);
+            EndReason::Interrupted
+        }
+        Gathered::Failed => {
+            steering.stop(&fleet, signals);
+            EndReason::ShardEnded
+        }
+    };
     let reports = fleet.join(&mut steering)?;
     let reason = steering.reason(reason);
     watch(&reports);
@@ -116,11 +178,13 @@ pub fn crawl(
 
 /// Connections must fit the limit of open files: raised if the system lets us, else they are fewer.
 fn within_open_files(mut settings: Settings, core_count: usize) -> Settings {
-    let per_core = settings.fetch_slots + settings.keep_alive_count_max;
+    let files_per_core = limits::QUEUE_OPEN_FILE_COUNT_MAX;
+    let per_core = settings.fetch_slots + settings.keep_alive_count_max + files_per_core;
     let wanted = (per_core * core_count + limits::OTHER_FILE_COUNT) as u64;
     let allowed = process::raise_open_files(wanted).unwrap_or(limits::OTHER_FILE_COUNT as u64 * 2);
     if allowed < wanted {
         let share = (allowed as usize).saturating_sub(limits::OTHER_FILE_COUNT) / core_count;
+        let share = share.saturating_sub(files_per_core);
         tracing::warn!(
             allowed,
             wanted,
@@ -133,12 +197,17 @@ fn within_open_files(mut settings: Settings, core_count: usize) -> Settings {
     settings
 }
 
-fn plan(settings: Settings, seeds: &[Url], core_count: usize) -> Result<Plan, EngineError> {
-    let homes: HashSet<Box<str>> = match settings.stay {
-        Stay::Web => HashSet::new(),
+/// Where links may lead to, by the seeds; empty if that is anywhere.
+fn homes(settings: &Settings, seeds: &[Url]) -> BTreeSet<Box<str>> {
+    match settings.stay {
+        Stay::Web => BTreeSet::new(),
         Stay::Domain => seeds.iter().map(|url| registrable_domain(url.host()).into()).collect(),
         Stay::Host => seeds.iter().map(|url| url.host().into()).collect(),
-    };
+    }
+}
+
+fn plan(manifest: &Manifest, past: Option<Past>) -> Result<Plan, EngineError> {
+    let settings = manifest.settings.clone();
     let extra_ca = match &settings.extra_ca {
         None => None,
         Some(path) => Some(
@@ -148,11 +217,13 @@ fn plan(settings: Settings, seeds: &[Url], core_count: usize) -> Result<Plan, En
     };
     Ok(Plan {
         upstreams: upstreams(&settings)?,
-        placement: Placement::new(core_count as u16),
-        homes,
+        placement: Placement::new(manifest.past.shard_count),
+        homes: manifest.homes.iter().cloned().collect(),
         extra_ca,
         has_budget: settings.max_pages > 0,
         sabotage: None,
+        past,
+        generation: manifest.past.generation,
         settings,
     })
 }

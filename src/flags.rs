@@ -2,7 +2,11 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nephila::config::{ConfigError, Settings, parse_cores};
+use nephila::engine::Manifest;
+use nephila::flow::Outcome;
+use nephila::limits::{INSPECT_LINE_COUNT, QUEUE_RESIDENT_MB, QUEUE_RESIDENT_MB_MAX};
 use nephila::shard::Sabotage;
+use nephila::tools::inspect::{DeadFilter, Manner, Question};
 use nephila::tools::parsers;
 use nephila::tools::sim::ScenePlan;
 use nephila::web::{PROFILES, StandPlan, WebSpec};
@@ -28,6 +32,10 @@ pub enum Commands {
     Demo(DemoFlags),
     /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
     Audit(AuditFlags),
+    /// Look inside a crawl, running or not: URLs by state, one host, one URL, dead letters
+    Inspect(InspectFlags),
+    /// Say what a host is waiting for, and why
+    Explain(ExplainFlags),
     /// Try the parsers: JSON lines on stdin, one JSON line out for each, in order
     Try(TryFlags),
     /// Crawl stormy webs in simulation, on virtual time, and judge each crawl from outside
@@ -46,9 +54,12 @@ pub struct CrawlFlags {
     /// More seeds, one a line; # starts a comment; - is stdin
     #[arg(long, value_name = "FILE")]
     pub seeds: Vec<PathBuf>,
-    /// Directory for WARC files and state; must not hold a crawl yet
+    /// Directory for WARC files and state; must not hold a crawl yet, unless --resume
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Go on with the crawl in DIR, by the settings it has; seeds and flags may be added
+    #[arg(long)]
+    pub resume: bool,
     /// TOML file of settings; `nephila settings` prints one. Flags go over it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -91,9 +102,14 @@ pub struct CrawlFlags {
 }
 
 impl CrawlFlags {
-    /// The configuration file and over it the flags, checked.
+    /// The configuration file and over it the flags, checked. A crawl that goes on has its own
+    /// settings instead of the defaults.
     pub fn settings(&self) -> Result<Settings, String> {
         let mut settings = match &self.config {
+            None if self.resume => {
+                let manifest = Manifest::load(&self.out).map_err(|error| error.to_string())?;
+                manifest.lasting_settings()
+            }
             None => Settings::default(),
             Some(path) => Settings::load(path).map_err(|error| match error {
                 error @ ConfigError::Unreadable { .. } => error.to_string(),
@@ -235,6 +251,11 @@ pub struct SimFlags {
     /// retry-after-ignored
     #[arg(long, value_name = "RULE", value_parser = sabotage)]
     pub sabotage: Option<Sabotage>,
+    /// Kill the crawler or cut its power so many times in each run, and start it again; the disk
+    /// fails now and then
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    pub crashes: u32,
     /// Write each run's files and its web's log below this directory, as seed-N
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -252,6 +273,7 @@ impl SimFlags {
             page_count: self.pages,
             shard_count: self.shards,
             sabotage: self.sabotage,
+            crash_count: self.crashes,
         }
     }
 }
@@ -269,6 +291,11 @@ pub struct AuditFlags {
     /// The delay that was promised (default: that of DIR, or 1000)
     #[arg(long, value_name = "N")]
     pub delay_ms: Option<u64>,
+    /// The crawler was killed, or lost power, and was started again then, both in nanoseconds of
+    /// Unix time; may be repeated (default: what the logs of DIR tell of it). What had ended just
+    /// before may be asked for again
+    #[arg(long, value_name = "KILLED:STARTED", value_parser = stop_times)]
+    pub stop: Vec<[u64; 2]>,
     /// What should have been fetched, as `nephila web --truth` writes it
     #[arg(long, value_name = "FILE")]
     pub truth: Option<PathBuf>,
@@ -280,21 +307,106 @@ pub struct AuditFlags {
 const AUDIT_HELP: &str = "\
 Judged: gaps between requests per host and per address, requests at once, robots.txt (known, obeyed,
 reachable, fresh), Crawl-delay, Retry-After, URLs asked for again, and with --truth whether all that
-is reachable was fetched and nothing else. No tolerance.
+is reachable was fetched and nothing else. No tolerance. A crawl that was resumed is judged over all
+its lives.
 
 Exit codes: 0 PASS, 1 FAIL, 2 nothing could be judged.";
+
+#[derive(Args)]
+#[command(after_help = INSPECT_HELP)]
+pub struct InspectFlags {
+    /// The directory of a crawl
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// One URL's history: requests, records, state
+    #[arg(value_name = "URL", conflicts_with_all = ["host", "dead", "reason"])]
+    pub url: Option<String>,
+    /// List this host's URLs that are still to come; with --dead, its dead letters
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// List dead letters: URLs that were given up
+    #[arg(long)]
+    pub dead: bool,
+    /// Only dead letters with this reason, an outcome as `nephila inspect DIR` names them
+    #[arg(long, value_name = "NAME", value_parser = outcome)]
+    pub reason: Option<Outcome>,
+    /// Put these dead letters back into the queue; no crawl may run in DIR
+    #[arg(long, value_name = "URL", num_args = 1.., conflicts_with_all = ["url", "host", "dead"])]
+    #[arg(conflicts_with_all = ["reason", "reinject_dead"])]
+    pub reinject: Vec<String>,
+    /// Put all dead letters back, or those of --reason and --host
+    #[arg(long, conflicts_with_all = ["url", "dead"])]
+    pub reinject_dead: bool,
+    /// Lines of a list
+    #[arg(long, value_name = "N", default_value_t = INSPECT_LINE_COUNT)]
+    pub limit: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl InspectFlags {
+    pub fn question(&self) -> Result<Question, String> {
+        let filter = DeadFilter { reason: self.reason, host: self.host.clone() };
+        if self.reinject_dead {
+            return Ok(Question::ReinjectDead(filter));
+        }
+        if !self.reinject.is_empty() {
+            return Ok(Question::Reinject(self.reinject.clone()));
+        }
+        match (&self.url, &self.host) {
+            _ if self.dead => Ok(Question::Dead(filter)),
+            _ if self.reason.is_some() => Err("--reason goes with --dead".to_owned()),
+            (Some(url), _) => Ok(Question::Url(url.clone())),
+            (None, Some(host)) => Ok(Question::Host(host.clone())),
+            (None, None) => Ok(Question::Overview),
+        }
+    }
+
+    pub fn manner(&self) -> Manner {
+        Manner { is_json: self.json, line_count_max: self.limit }
+    }
+}
+
+const INSPECT_HELP: &str = "\
+Reads alone, also beside a running crawl, but for --reinject and --reinject-dead. The state is that
+of the last entry of the crawl's journal. URLs are queued, waiting (for another try by themselves),
+open (handed out, and their end not durable) or ended.
+
+Exit codes: 0 done, 1 failed or nothing known of it, 2 bad usage or no crawl.";
+
+#[derive(Args)]
+pub struct ExplainFlags {
+    /// The directory of a crawl
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// A host's name, or a URL of it
+    #[arg(value_name = "HOST")]
+    pub host: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(Args)]
 pub struct BenchFlags {
     /// What to measure
     pub suite: Suite,
-    /// URLs offered, nine of ten of them known
+    /// URLs offered, nine of ten of them known (seen); URLs queued (frontier)
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=10_000_000_000))]
     pub urls: u64,
     /// How known URLs are drawn: popular ones often (as links are), or all alike
     #[arg(long, value_enum, default_value = "skewed")]
     pub draw: Draw,
+    /// Hosts that the queued URLs belong to
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub hosts: u32,
+    /// RAM for queued URLs, as the setting frontier_memory_mb
+    #[arg(long, value_name = "MB", default_value_t = QUEUE_RESIDENT_MB)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=QUEUE_RESIDENT_MB_MAX))]
+    pub memory: u64,
     /// An empty directory for the files (default: one in the system's temporary directory, removed)
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -310,6 +422,8 @@ pub struct BenchFlags {
 pub enum Suite {
     /// URL seen, its files on disk
     Seen,
+    /// Queues larger than RAM
+    Frontier,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -373,6 +487,18 @@ sitemap {"sitemap" or "sitemap_base64" or "file", "url", "submitter"? (a host), 
 http    {"response_base64", "eof": bool, "method"? (GET or HEAD)}
      -> {"status", "headers": [[name, value], ...], "body_base64" (transfer coding removed),
          "complete", "reusable" (never after eof), "error"? (what was wrong behind the head)}"#;
+
+fn stop_times(text: &str) -> Result<[u64; 2], String> {
+    let times = text.split_once(':').and_then(|(killed, started)| {
+        let times = [killed.parse().ok()?, started.parse().ok()?];
+        times.is_sorted().then_some(times)
+    });
+    times.ok_or_else(|| "must be two times in nanoseconds, the later behind a colon".to_owned())
+}
+
+fn outcome(name: &str) -> Result<Outcome, String> {
+    Outcome::by_name(name).ok_or_else(|| format!("no outcome {name:?}"))
+}
 
 fn sabotage(name: &str) -> Result<Sabotage, String> {
     Sabotage::by_name(name).ok_or_else(|| format!("no rule {name:?} to break"))

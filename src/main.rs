@@ -7,11 +7,12 @@ mod flags;
 
 use clap::Parser;
 use flags::{
-    AuditFlags, BenchFlags, Commands, CrawlFlags, DemoFlags, Flags, SimFlags, TryFlags, WebFlags,
+    AuditFlags, BenchFlags, Commands, CrawlFlags, DemoFlags, ExplainFlags, Flags, InspectFlags,
+    SimFlags, TryFlags, WebFlags,
 };
-use nephila::audit::{self, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
+use nephila::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
-use nephila::bench::seen;
+use nephila::bench::{frontier, seen};
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
@@ -20,6 +21,7 @@ use nephila::metrics::Report;
 use nephila::seed::{Seeds, is_public};
 use nephila::sys::process::{self, Signals};
 use nephila::tools::demo::Demo;
+use nephila::tools::inspect::{self, InspectError};
 use nephila::tools::parsers;
 use nephila::tools::sim;
 use nephila::url::{Normaliser, Url};
@@ -49,6 +51,8 @@ fn main() -> ExitCode {
         Commands::Web(flags) => web(&flags),
         Commands::Demo(flags) => demo(flags),
         Commands::Audit(flags) => audit(&flags),
+        Commands::Inspect(flags) => inspect(&flags),
+        Commands::Explain(flags) => explain(&flags),
         Commands::Try(flags) => try_parser(&flags),
         Commands::Sim(flags) => simulate(&flags),
         Commands::Bench(flags) => bench(&flags),
@@ -76,7 +80,8 @@ fn crawl(flags: &CrawlFlags) -> Result<(), Failure> {
     }
     let signals = signals()?;
     let mut watch = watching(flags.quiet);
-    let ended = engine::crawl(settings, seeds, &flags.out, Some(&signals), &mut watch);
+    let begin = if flags.resume { engine::resume } else { engine::crawl };
+    let ended = begin(settings, seeds, &flags.out, Some(&signals), &mut watch);
     let summary = ended.map_err(|error| match error {
         EngineError::Config(error) => usage(error),
         error => failed(error),
@@ -105,7 +110,7 @@ fn seeds(flags: &CrawlFlags, settings: &Settings) -> Result<Vec<Url>, Failure> {
         let more = seeds.problem_count() - SEED_PROBLEM_COUNT_MAX;
         say(&format!("nephila: and {more} more\n"));
     }
-    if seeds.urls().is_empty() {
+    if seeds.urls().is_empty() && !flags.resume {
         let what = "no seed to start from: name URLs, or files of them with --seeds";
         return Err(Failure::Usage(what.to_owned()));
     }
@@ -151,6 +156,7 @@ fn audit(flags: &AuditFlags) -> Result<(), Failure> {
     let dir = flags.dir.as_deref().map(CrawlDir::open).transpose().map_err(usage)?;
     let mut terms = dir.as_ref().map_or_else(Terms::default, |dir| dir.terms.clone());
     terms.delay_ms = flags.delay_ms.unwrap_or(terms.delay_ms);
+    terms.stops = stops(flags, dir.as_ref())?;
     let truth = flags.truth.as_deref().map(audit::truth::read).transpose().map_err(usage)?;
     let verdict = match dir {
         Some(dir) if flags.log.is_empty() => audit::judge(&dir, &terms, truth),
@@ -163,6 +169,34 @@ fn audit(flags: &AuditFlags) -> Result<(), Failure> {
         print_out(&verdict.to_string())?;
     }
     kept_promises(&verdict)
+}
+
+fn stops(flags: &AuditFlags, dir: Option<&CrawlDir>) -> Result<Vec<Stop>, Failure> {
+    if let Some(dir) = dir.filter(|_| flags.stop.is_empty()) {
+        return dir.stops().map_err(usage);
+    }
+    let Settings { sync_ms, journal_sync_ms, .. } = Settings::default();
+    let synced_ms = dir.map_or([sync_ms, journal_sync_ms], |dir| dir.synced_ms);
+    let stop = |[at, back]: &[u64; 2]| Stop::new(Time(*at), Time(*back), synced_ms);
+    let mut stops: Vec<Stop> = flags.stop.iter().map(stop).collect();
+    stops.sort_unstable_by_key(|stop| stop.back);
+    Ok(stops)
+}
+
+fn inspect(flags: &InspectFlags) -> Result<(), Failure> {
+    let question = flags.question().map_err(usage)?;
+    print_out(&inspect::ask(&flags.dir, &question, flags.manner()).map_err(unanswered)?)
+}
+
+fn explain(flags: &ExplainFlags) -> Result<(), Failure> {
+    print_out(&inspect::explain(&flags.dir, &flags.host, flags.json).map_err(unanswered)?)
+}
+
+fn unanswered(error: InspectError) -> Failure {
+    match error {
+        InspectError::NoCrawl { .. } | InspectError::BadName(_) => usage(error),
+        error => failed(error),
+    }
 }
 
 /// From here on signals do not end the process but are read, so all threads must start later.
@@ -208,25 +242,45 @@ fn simulate(flags: &SimFlags) -> Result<(), Failure> {
 }
 
 fn bench(flags: &BenchFlags) -> Result<(), Failure> {
-    let flags::Suite::Seen = flags.suite;
+    let stamp = format!("nephila-bench-{}", std::process::id());
+    let dir = flags.dir.clone().unwrap_or_else(|| std::env::temp_dir().join(stamp));
+    std::fs::create_dir_all(&dir).map_err(failed)?;
+    let shown = match flags.suite {
+        flags::Suite::Seen => bench_seen(flags, &dir),
+        flags::Suite::Frontier => bench_frontier(flags, &dir),
+    };
+    if flags.dir.is_none() {
+        std::fs::remove_dir_all(&dir).map_err(failed)?;
+    }
+    print_out(&shown?)
+}
+
+fn bench_seen(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
     let plan = seen::Plan {
         url_count: flags.urls,
         is_uniform: matches!(flags.draw, flags::Draw::Uniform),
         core: flags.core,
     };
-    let stamp = format!("nephila-bench-{}", std::process::id());
-    let dir = flags.dir.clone().unwrap_or_else(|| std::env::temp_dir().join(stamp));
-    std::fs::create_dir_all(&dir).map_err(failed)?;
-    let marks = seen::run(plan, &dir, |mark| say(&mark.text()));
-    if flags.dir.is_none() {
-        std::fs::remove_dir_all(&dir).map_err(failed)?;
+    let marks = seen::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
+    match flags.json {
+        true => json_line(&seen::json(&marks)).map_err(failed),
+        false => Ok(marks.iter().map(seen::Mark::text).collect()),
     }
-    let marks = marks.map_err(failed)?;
-    let shown: String = match flags.json {
-        true => json_line(&seen::json(&marks)).map_err(failed)?,
-        false => marks.iter().map(seen::Mark::text).collect(),
+}
+
+fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
+    let plan = frontier::Plan {
+        url_count: flags.urls,
+        // The first URLs bring the hosts.
+        host_count: flags.hosts.min(u32::try_from(flags.urls).unwrap_or(u32::MAX)),
+        memory_mb: flags.memory,
+        core: flags.core,
     };
-    print_out(&shown)
+    let marks = frontier::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
+    match flags.json {
+        true => json_line(&frontier::json(&marks)).map_err(failed),
+        false => Ok(marks.iter().map(frontier::Mark::text).collect()),
+    }
 }
 
 /// Prints progress as reports come in.

@@ -60,7 +60,11 @@ pub fn json(summary: &Summary) -> Value {
     let cores: Vec<Value> = summary
         .reports
         .iter()
-        .map(|report| json!({"shard": report.shard.0, "pages": pages_of(&report.metrics)}))
+        .map(|report| {
+            let cpu_seconds = report.gauges.cpu_ns as f64 / 1e9;
+            let pages = pages_of(&report.metrics);
+            json!({"shard": report.shard.0, "pages": pages, "cpu_seconds": cpu_seconds})
+        })
         .collect();
     let failed_seeds: Vec<Value> = summary
         .failed_seeds
@@ -82,9 +86,19 @@ pub fn json(summary: &Summary) -> Value {
         "resident_bytes_max": summary.resident_bytes_peak,
         "hosts": summary.gauges.hosts,
         "urls_queued": summary.gauges.urls_queued,
+        "queues": queues_json(&summary.gauges),
         "seen": seen_json(&summary.gauges),
         "connections_open": summary.gauges.streams_open,
         "warc_files": warc_files,
+    })
+}
+
+fn queues_json(gauges: &Gauges) -> Value {
+    json!({
+        "disk_urls": gauges.queue_disk_urls,
+        "live_bytes": gauges.queue_live_bytes,
+        "disk_bytes": gauges.queue_disk_bytes,
+        "segments": gauges.queue_segments,
     })
 }
 

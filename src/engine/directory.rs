@@ -1,16 +1,11 @@
 //! The data directory: made, locked and described before anything is written into it.
 
-use crate::config::Settings;
-use crate::limits;
+use super::manifest::Manifest;
 use crate::sys::file;
 use std::fmt;
-use std::io::Write as _;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-
-/// Layout and meaning of the files; another version is refused.
-const FORMAT_VERSION: u32 = 1;
 
 #[derive(Debug)]
 pub enum DirectoryError {
@@ -23,6 +18,17 @@ pub enum DirectoryError {
     Locked(PathBuf),
     /// There is a crawl in it already.
     HoldsCrawl(PathBuf),
+    /// There is none in it to go on with.
+    NoCrawl(PathBuf),
+    Manifest {
+        path: PathBuf,
+        what: String,
+    },
+    /// A setting that decides what the state means.
+    Changed {
+        was: String,
+        now: String,
+    },
 }
 
 impl fmt::Display for DirectoryError {
@@ -35,8 +41,23 @@ impl fmt::Display for DirectoryError {
                 write!(out, "another nephila works in {}", path.display())
             }
             DirectoryError::HoldsCrawl(path) => {
-                write!(out, "{} holds a crawl already; give --out a new directory", path.display())
+                let path = path.display();
+                write!(
+                    out,
+                    "{path} holds a crawl already: add --resume to go on with it, or give --out a \
+                     new directory"
+                )
             }
+            DirectoryError::NoCrawl(path) => {
+                let path = path.display();
+                write!(out, "{path} holds no crawl to resume: begin one without --resume")
+            }
+            DirectoryError::Manifest { path, what } => write!(out, "{}: {what}", path.display()),
+            DirectoryError::Changed { was, now } => write!(
+                out,
+                "the crawl runs with `{was}`, and with `{now}` its state would mean something \
+                 else: leave that setting as it was, or begin a new crawl"
+            ),
         }
     }
 }
@@ -44,7 +65,7 @@ impl fmt::Display for DirectoryError {
 impl std::error::Error for DirectoryError {}
 
 /// An open data directory. The lock goes with the process.
-pub(super) struct DataDirectory {
+pub struct DataDirectory {
     path: PathBuf,
     _lock: std::fs::File,
 }
@@ -53,12 +74,32 @@ impl DataDirectory {
     /// Makes the directory, takes its lock and writes its manifest.
     pub(super) fn create(
         path: &Path,
-        settings: &Settings,
-        shard_count: usize,
+        manifest: &Manifest,
     ) -> Result<DataDirectory, DirectoryError> {
         let failed =
             |doing| move |error| DirectoryError::Io { doing, path: path.to_owned(), error };
         std::fs::create_dir_all(path).map_err(failed("make"))?;
+        let directory = DataDirectory::lock(path)?;
+        if Manifest::is_in(&directory.path) {
+            return Err(DirectoryError::HoldsCrawl(directory.path));
+        }
+        manifest.save(&directory.path)?;
+        Ok(directory)
+    }
+
+    /// Takes the lock of a directory that holds a crawl, and reads its manifest.
+    pub fn open(path: &Path) -> Result<(DataDirectory, Manifest), DirectoryError> {
+        if !Manifest::is_in(path) {
+            return Err(DirectoryError::NoCrawl(path.to_owned()));
+        }
+        let directory = DataDirectory::lock(path)?;
+        let manifest = Manifest::load(&directory.path)?;
+        Ok((directory, manifest))
+    }
+
+    fn lock(path: &Path) -> Result<DataDirectory, DirectoryError> {
+        let failed =
+            |doing| move |error| DirectoryError::Io { doing, path: path.to_owned(), error };
         let path = path.canonicalize().map_err(failed("find"))?;
         let lock = std::fs::OpenOptions::new()
             .create(true)
@@ -69,40 +110,10 @@ impl DataDirectory {
             .open(path.join("LOCK"))
             .map_err(failed("lock"))?;
         match file::lock(lock.as_raw_fd()) {
-            Ok(()) => {}
-            Err(libc::EWOULDBLOCK) => return Err(DirectoryError::Locked(path)),
-            Err(number) => {
-                return Err(failed("lock")(std::io::Error::from_raw_os_error(number)));
-            }
+            Ok(()) => Ok(DataDirectory { path, _lock: lock }),
+            Err(libc::EWOULDBLOCK) => Err(DirectoryError::Locked(path)),
+            Err(number) => Err(failed("lock")(std::io::Error::from_raw_os_error(number))),
         }
-        let manifest = path.join("MANIFEST.json");
-        if manifest.symlink_metadata().is_ok() {
-            return Err(DirectoryError::HoldsCrawl(path));
-        }
-        let text = serde_json::json!({
-            "format": FORMAT_VERSION,
-            "version": env!("CARGO_PKG_VERSION"),
-            "slots": limits::SLOT_COUNT,
-            "shards": shard_count,
-            // What robots.txt calls us, and the settings: by these a crawl is judged.
-            "product": env!("CARGO_PKG_NAME"),
-            "settings": settings.to_toml(),
-        });
-        // Written aside and renamed: a manifest is whole or absent.
-        let aside = path.join("MANIFEST.json.new");
-        match std::fs::remove_file(&aside) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed("remove")(error));
-            }
-            _ => {}
-        }
-        // A new file: whatever had that name, a link too, is not written through.
-        let mut file = std::fs::File::create_new(&aside).map_err(failed("write"))?;
-        file.write_all(format!("{text:#}\n").as_bytes()).map_err(failed("write"))?;
-        file.sync_all().map_err(failed("sync"))?;
-        std::fs::rename(&aside, &manifest).map_err(failed("rename"))?;
-        std::fs::File::open(&path).and_then(|dir| dir.sync_all()).map_err(failed("sync"))?;
-        Ok(DataDirectory { path, _lock: lock })
     }
 
     pub(super) fn path(&self) -> &Path {

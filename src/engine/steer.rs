@@ -6,7 +6,7 @@ use crate::flow::{Command, Outcome, ShardIndex};
 use crate::io::DiskError;
 use crate::limits;
 use crate::metrics::Report;
-use crate::shard::{Notice, Pulse, Rounds, Verdict};
+use crate::shard::{Notice, Pulse, Recovery, Rounds, Verdict};
 use crate::store::StoreError;
 use crate::sys::process::{self, Signals};
 use crate::url::Url;
@@ -41,6 +41,14 @@ impl EndReason {
     }
 }
 
+/// Whether the shards are ready for seeds.
+pub(super) enum Gathered {
+    Ready,
+    Interrupted,
+    /// One of them could not start; it has the reason.
+    Failed,
+}
+
 pub(super) struct Steering {
     inbox: Receiver<Notice>,
     rounds: Rounds,
@@ -53,6 +61,9 @@ pub(super) struct Steering {
     wanting: Vec<ShardIndex>,
     deadline_ns: u64,
     reports: Vec<Option<Report>>,
+    /// Shards that have their state, and what they found.
+    ready: Vec<bool>,
+    recoveries: Vec<(ShardIndex, Recovery)>,
     /// Shards that have nothing under way any more.
     drained: Vec<bool>,
     store_failed: Option<StoreError>,
@@ -84,12 +95,55 @@ impl Steering {
             wanting: Vec::new(),
             deadline_ns,
             reports: (0..shard_count).map(|_| None).collect(),
+            ready: vec![false; shard_count],
+            recoveries: Vec::new(),
             drained: vec![false; shard_count],
             store_failed: None,
             paused: vec![false; shard_count],
             directory: directory.to_owned(),
             failed_seeds: Vec::new(),
         }
+    }
+
+    /// Waits until every shard has its state.
+    pub(super) fn gather(&mut self, fleet: &Fleet, signals: Option<&Signals>) -> Gathered {
+        loop {
+            self.listen(Duration::from_millis(limits::STEER_MS));
+            if signals.is_some_and(|signals| signals.wait_ms(0)) {
+                return Gathered::Interrupted;
+            }
+            if self.ready.iter().all(|ready| *ready) {
+                return Gathered::Ready;
+            }
+            if fleet.is_over() {
+                return Gathered::Failed;
+            }
+        }
+    }
+
+    /// Tells the operator what the crawl goes on with.
+    pub(super) fn tell_recovery(&self) {
+        let Some((_, first)) = self.recoveries.first() else { return };
+        let sum = |of: fn(&Recovery) -> u64| -> u64 {
+            self.recoveries.iter().map(|(_, recovery)| of(recovery)).sum()
+        };
+        let slowest = self.recoveries.iter().map(|(_, of)| of.took).max().unwrap_or(first.took);
+        tracing::warn!(
+            "resumed in {:.1} s: {} hosts, {} URLs queued, {} known; {} journal entries since the \
+             checkpoint, {} bytes of torn tails cut, {} WARC files closed",
+            slowest.as_secs_f64(),
+            sum(|of| of.host_count),
+            sum(|of| of.url_count),
+            sum(|of| of.seen_count),
+            sum(|of| of.entry_count),
+            sum(|of| of.cut_bytes),
+            sum(|of| of.salvaged_count),
+        );
+    }
+
+    /// Ends what has not begun.
+    pub(super) fn stop(&mut self, fleet: &Fleet, signals: Option<&Signals>) {
+        self.end(fleet, signals, false);
     }
 
     /// Steers until the crawl is to end, and tells the shards so.
@@ -161,6 +215,10 @@ impl Steering {
                     if self.failed_seeds.len() < limits::SEED_PROBLEM_COUNT_MAX {
                         self.failed_seeds.push((url, outcome));
                     }
+                }
+                Notice::Ready { shard, recovery } => {
+                    self.ready[shard.0 as usize] = true;
+                    self.recoveries.extend(recovery.map(|recovery| (shard, *recovery)));
                 }
                 Notice::Drained(shard) => self.drained[shard.0 as usize] = true,
                 Notice::StoreFailed { error, .. } => self.store_failed = Some(error),

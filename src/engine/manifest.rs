@@ -1,0 +1,232 @@
+//! `MANIFEST.json`: what a data directory is, and by which terms its crawl runs.
+//!
+//! Written aside and renamed: it is whole or as it was before.
+
+use super::DirectoryError;
+use crate::config::{Settings, Stay};
+use crate::limits::{self, CONFIG_BYTES_MAX, SHARD_COUNT_MAX};
+use crate::shard::Past;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Layout and meaning of the files; another version is refused.
+const FORMAT_VERSION: u64 = 2;
+const NAME: &str = "MANIFEST.json";
+/// Settings that decide what the state means: with another value it would mean something else.
+const BINDING: [&str; 2] = ["extra_parameters", "stay"];
+/// What holds for one run of the process, and not for the crawl.
+const PASSING: [&str; 3] = ["max_pages", "max_seconds", "cores"];
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    pub past: Past,
+    pub settings: Settings,
+    /// Hosts or registrable domains of all seeds so far, if `stay` keeps the crawl to them.
+    pub homes: BTreeSet<Box<str>>,
+    /// The shortest delay of any run: by it the whole crawl is judged.
+    pub delay_ms_least: u64,
+}
+
+impl Manifest {
+    pub fn new(settings: &Settings, shard_count: u16, homes: BTreeSet<Box<str>>) -> Manifest {
+        Manifest {
+            past: Past { generation: 1, shard_count },
+            settings: settings.clone(),
+            homes,
+            delay_ms_least: settings.delay_ms,
+        }
+    }
+
+    pub fn is_in(directory: &Path) -> bool {
+        directory.join(NAME).symlink_metadata().is_ok()
+    }
+
+    pub fn load(directory: &Path) -> Result<Manifest, DirectoryError> {
+        let path = directory.join(NAME);
+        let failed = |error| DirectoryError::Io { doing: "read", path: path.clone(), error };
+        let mut options = std::fs::OpenOptions::new();
+        // A link would lead out of the directory.
+        let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(&path);
+        let file = match file {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(DirectoryError::NoCrawl(directory.to_owned()));
+            }
+            file => file.map_err(failed)?,
+        };
+        let mut text = String::new();
+        file.take(2 * CONFIG_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        Manifest::read(&text).map_err(|what| DirectoryError::Manifest { path: path.clone(), what })
+    }
+
+    fn read(text: &str) -> Result<Manifest, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let format = value["format"].as_u64().ok_or("it names no format")?;
+        if format != FORMAT_VERSION {
+            return Err(format!(
+                "the crawl has format {format} (nephila {}), and this nephila ({}) reads format \
+                 {FORMAT_VERSION}; go on with the version that began it",
+                value["version"].as_str().unwrap_or("?"),
+                env!("CARGO_PKG_VERSION"),
+            ));
+        }
+        let number = |key: &str| value[key].as_u64().ok_or(format!("it names no {key}"));
+        if number("slots")? != limits::SLOT_COUNT as u64 {
+            return Err(format!("its hosts fall into {} slots, not ours", number("slots")?));
+        }
+        let shard_count = u16::try_from(number("shards")?).unwrap_or(0);
+        if shard_count == 0 || usize::from(shard_count) > SHARD_COUNT_MAX {
+            return Err("it has no usable number of shards".into());
+        }
+        let settings = value["settings"].as_str().ok_or("it has no settings")?;
+        let settings = Settings::from_toml(settings).map_err(|error| error.to_string())?;
+        let homes = value["homes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let generation = u32::try_from(number("generation")?).unwrap_or(0).max(1);
+        Ok(Manifest {
+            past: Past { generation, shard_count },
+            homes: homes.map(Box::from).collect(),
+            delay_ms_least: number("delay_ms_least")?,
+            settings,
+        })
+    }
+
+    pub fn save(&self, directory: &Path) -> Result<(), DirectoryError> {
+        let failed =
+            |doing| move |error| DirectoryError::Io { doing, path: directory.to_owned(), error };
+        let text = json!({
+            "format": FORMAT_VERSION,
+            "version": env!("CARGO_PKG_VERSION"),
+            "slots": limits::SLOT_COUNT,
+            "shards": self.past.shard_count,
+            "generation": self.past.generation,
+            // What robots.txt calls us, and the settings: by these a crawl is judged.
+            "product": env!("CARGO_PKG_NAME"),
+            "settings": self.settings.to_toml(),
+            "delay_ms_least": self.delay_ms_least,
+            "homes": self.homes,
+        });
+        let aside = directory.join("MANIFEST.json.new");
+        match std::fs::remove_file(&aside) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed("remove")(error));
+            }
+            _ => {}
+        }
+        // A new file: whatever had that name, a link too, is not written through.
+        let mut file = std::fs::File::create_new(&aside).map_err(failed("write"))?;
+        file.write_all(format!("{text:#}\n").as_bytes()).map_err(failed("write"))?;
+        file.sync_all().map_err(failed("sync"))?;
+        std::fs::rename(&aside, directory.join(NAME)).map_err(failed("rename"))?;
+        let synced = std::fs::File::open(directory).and_then(|dir| dir.sync_all());
+        synced.map_err(failed("sync"))
+    }
+
+    /// Goes on with other settings: what has changed, for the operator. Refused where the state
+    /// would mean something else.
+    pub fn adopt(&mut self, settings: &Settings) -> Result<Vec<String>, DirectoryError> {
+        let (before, after) = (self.settings.to_toml(), settings.to_toml());
+        let mut changes = Vec::new();
+        for (was, now) in before.lines().zip(after.lines()).filter(|(was, now)| was != now) {
+            let name = was.split(' ').next().unwrap_or_default();
+            if BINDING.contains(&name) {
+                let (was, now) = (was.to_owned(), now.to_owned());
+                return Err(DirectoryError::Changed { was, now });
+            }
+            if !PASSING.contains(&name) {
+                let value = now.split_once(" = ").map_or(now, |(_, value)| value);
+                changes.push(format!("{was} -> {value}"));
+            }
+        }
+        if !settings.journal {
+            let (was, now) = ("journal = true".to_owned(), "journal = false".to_owned());
+            return Err(DirectoryError::Changed { was, now });
+        }
+        self.settings = settings.clone();
+        self.delay_ms_least = self.delay_ms_least.min(settings.delay_ms);
+        Ok(changes)
+    }
+
+    /// The settings to go on with, before the command line's: those of the crawl, but for what
+    /// held for one run.
+    pub fn lasting_settings(&self) -> Settings {
+        let fresh = Settings::default();
+        Settings {
+            max_pages: fresh.max_pages,
+            max_seconds: fresh.max_seconds,
+            cores: fresh.cores,
+            ..self.settings.clone()
+        }
+    }
+
+    /// Whether links stay with the homes.
+    pub fn has_homes(&self) -> bool {
+        self.settings.stay != Stay::Web
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let settings = Settings { max_pages: 7, delay_ms: 900, ..Settings::default() };
+        Manifest::new(&settings, 3, ["a.test".into()].into())
+    }
+
+    fn saved(manifest: &Manifest) -> (tempdir::Dir, String) {
+        let dir = tempdir::Dir::new();
+        manifest.save(&dir.0).expect("a directory");
+        let text = std::fs::read_to_string(dir.0.join(NAME)).expect("a manifest");
+        (dir, text)
+    }
+
+    /// A directory of the test's own, removed with it.
+    mod tempdir {
+        pub struct Dir(pub std::path::PathBuf);
+
+        impl Dir {
+            pub fn new() -> Dir {
+                let unique = crate::sys::process::monotonic_ns();
+                let name = format!("nephila-manifest-{}-{unique}", std::process::id());
+                let path = std::env::temp_dir().join(name);
+                std::fs::create_dir(&path).expect("a temporary directory");
+                Dir(path)
+            }
+        }
+
+        impl Drop for Dir {
+            fn drop(&mut self) {
+                let _ = std::fs::remove_dir_all(&self.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_other_formats_are_refused_by_name() {
+        let (dir, text) = saved(&manifest());
+        assert_eq!(Manifest::load(&dir.0).expect("a manifest"), manifest());
+        let old = text.replace("\"format\": 2", "\"format\": 1");
+        let error = Manifest::read(&old).expect_err("another format");
+        assert!(error.contains("format 1") && error.contains("version that began it"), "{error}");
+        for (from, to) in [("\"slots\": 4096", "\"slots\": 1"), ("\"shards\": 3", "\"shards\": 0")]
+        {
+            assert!(text.contains(from), "{text}");
+            assert!(Manifest::read(&text.replace(from, to)).is_err(), "{to}");
+        }
+        assert!(Manifest::read("{").is_err());
+    }
+
+    #[test]
+    fn harmless_changes_are_listed_and_those_that_alter_the_state_refused() {
+        let mut kept = manifest();
+        let settings = Settings { delay_ms: 2_000, max_pages: 9, ..kept.settings.clone() };
+        assert_eq!(kept.adopt(&settings).expect("harmless"), ["delay_ms = 900 -> 2000"]);
+        assert_eq!((kept.settings.delay_ms, kept.delay_ms_least), (2_000, 900));
+        let parameters = Settings { extra_parameters: vec!["ref".into()], ..settings.clone() };
+        let error = kept.adopt(&parameters).expect_err("another meaning").to_string();
+        assert!(error.contains("extra_parameters"), "{error}");
+        assert!(kept.adopt(&Settings { journal: false, ..settings }).is_err());
+    }
+}
