@@ -6,6 +6,7 @@
 use super::hit::{AuditError, Fate, Hit, Hits, Terms};
 use super::origin;
 use super::rules::Rules;
+use super::stop::{Stop, is_forgotten};
 use crate::limits::{
     AUDIT_FETCH_MS_MAX, AUDIT_RELAX_MS, AUDIT_ROBOTS_HOP_COUNT_MAX, AUDIT_RULES_AGE_MS_MAX,
 };
@@ -19,6 +20,7 @@ const MS: u64 = 1_000_000;
 #[derive(Debug, Default)]
 pub(super) struct Book {
     product_token: String,
+    stops: Vec<Stop>,
     /// By the URL that served them, in the order of their times.
     fetches: HashMap<u64, Vec<Fetch>>,
     /// By the digest of their text: many hosts have the same.
@@ -33,6 +35,7 @@ pub(super) struct Book {
 
 #[derive(Debug)]
 struct Fetch {
+    start: u64,
     sent: u64,
     end: u64,
     fate: Fate,
@@ -63,7 +66,7 @@ pub(super) enum Leave {
 /// What one fetch came to mean, and from when on it was known.
 struct Meaning<'a> {
     known_at: u64,
-    /// False if the client may not have got the answer.
+    /// False if the client may not have got the answer, or may have forgotten it.
     is_sure: bool,
     what: What<'a>,
 }
@@ -82,8 +85,8 @@ impl Book {
         let mut wanted: HashSet<u64> = HashSet::new();
         let mut hop_count = 0;
         loop {
-            let product_token = terms.product_token.clone();
-            let mut book = Book { product_token, ..Book::default() };
+            let (product_token, stops) = (terms.product_token.clone(), terms.stops.clone());
+            let mut book = Book { product_token, stops, ..Book::default() };
             hits.each(&mut |hit| book.take(hit, &wanted))?;
             for fetches in book.fetches.values_mut() {
                 fetches.sort_by_key(|fetch| fetch.sent);
@@ -191,8 +194,8 @@ impl Book {
         });
         let is_served = hit.fate != Fate::Unsent && (200..300).contains(&hit.status);
         self.bodiless_count += u64::from(is_served && rules.is_none());
-        let (sent, end) = (hit.sent.0, hit.end.0);
-        let fetch = Fetch { sent, end, fate: hit.fate, status: hit.status, target, rules };
+        let [start, sent, end] = [hit.start, hit.sent, hit.end].map(|time| time.0);
+        let fetch = Fetch { start, sent, end, fate: hit.fate, status: hit.status, target, rules };
         self.fetches.entry(key).or_default().push(fetch);
     }
 
@@ -216,8 +219,10 @@ impl Book {
         hop_count: usize,
     ) -> Option<Meaning<'a>> {
         let fetch = &fetches[index];
-        let is_sure = fetch.fate.is_whole();
-        let unreachable = Meaning { known_at: fetch.sent, is_sure: true, what: What::Unreachable };
+        let is_kept = !is_forgotten(&self.stops, [fetch.start, fetch.end], start);
+        let is_sure = is_kept && fetch.fate.is_whole();
+        let unreachable =
+            Meaning { known_at: fetch.sent, is_sure: is_kept, what: What::Unreachable };
         let what = match (fetch.status, &fetch.rules) {
             _ if fetch.fate == Fate::Unsent => return Some(unreachable),
             (200..300, Some(rules)) => What::Rules(rules),

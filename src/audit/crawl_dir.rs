@@ -8,6 +8,7 @@ use super::archive::{self, Archive, Stored};
 use super::hit::{AuditError, Fate, Hit, Hits, Terms};
 use super::lines::{Line, Log, Segment, TimeLine, line_at};
 use super::origin::split_authority_and_path;
+use super::stop::Stop;
 use crate::base::Time;
 use hashbrown::HashMap;
 use std::net::SocketAddr;
@@ -17,13 +18,15 @@ use std::path::{Path, PathBuf};
 pub struct CrawlDir {
     logs: Vec<Log>,
     archive: Archive,
-    /// What the crawl was told to keep.
+    /// What the crawl was told to keep; its stops are for [`CrawlDir::stops`] to find.
     pub terms: Terms,
+    /// How often its store and its journal were synced.
+    pub synced_ms: [u64; 2],
 }
 
 impl CrawlDir {
     pub fn open(folder: &Path) -> Result<CrawlDir, AuditError> {
-        let terms = read_manifest(&folder.join("MANIFEST.json"))?;
+        let (terms, synced_ms) = read_manifest(&folder.join("MANIFEST.json"))?;
         let requests = folder.join("requests");
         let unreadable = |error| AuditError::Unreadable { path: requests.clone(), error };
         let mut paths: Vec<PathBuf> = Vec::new();
@@ -36,21 +39,63 @@ impl CrawlDir {
         }
         paths.sort();
         let archive = Archive::open(&folder.join("warc"))?;
-        Ok(CrawlDir { logs: paths.into_iter().map(Log::File).collect(), archive, terms })
+        let logs = paths.into_iter().map(Log::File).collect();
+        Ok(CrawlDir { logs, archive, terms, synced_ms })
     }
+
+    /// Where a log begins anew, an earlier process had ended: after the last request of it that the
+    /// log has.
+    pub fn stops(&self) -> Result<Vec<Stop>, AuditError> {
+        let mut stops: Vec<Stop> = Vec::new();
+        let mut last_end = None;
+        self.each_line(&mut |line| match line {
+            LogLine::Start(_, true) => last_end = None,
+            LogLine::Start(back, false) => {
+                let stop = last_end.map(|at| Stop::new(at, back, self.synced_ms));
+                stops.extend(stop.map(|stop| Stop { is_log_cut: true, ..stop }));
+            }
+            LogLine::Hit(hit) => last_end = last_end.max(Some(hit.end)),
+        })?;
+        stops.sort_unstable_by_key(|stop| stop.back);
+        Ok(stops)
+    }
+}
+
+/// What stands in a log.
+enum LogLine<'a> {
+    /// A process began; whether it is the log's first.
+    Start(Time, bool),
+    Hit(Hit<'a>),
 }
 
 impl Hits for CrawlDir {
     fn each(&self, visit: &mut dyn FnMut(&Hit<'_>)) -> Result<(), AuditError> {
+        self.each_line(&mut |line| {
+            if let LogLine::Hit(hit) = line {
+                visit(&hit);
+            }
+        })
+    }
+
+    fn line(&self, place: u64) -> String {
+        line_at(&self.logs, place)
+    }
+}
+
+impl CrawlDir {
+    fn each_line(&self, visit: &mut dyn FnMut(LogLine<'_>)) -> Result<(), AuditError> {
         let mut time_line = TimeLine::default();
         // Requests for one URL within one second, and answers to them, stand in the same order.
         let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
         for (index, log) in self.logs.iter().enumerate() {
             let mut segment = Segment::default();
+            let mut is_first = true;
             log.each(index, &mut |line| match line.text.strip_prefix("# start ") {
                 Some(start) => match read_start(start) {
                     Some((monotonic_ns, unix_ns)) => {
                         segment = time_line.segment(monotonic_ns, unix_ns);
+                        let is_first = std::mem::take(&mut is_first);
+                        visit(LogLine::Start(segment.time(monotonic_ns), is_first));
                         true
                     }
                     None => false,
@@ -62,19 +107,13 @@ impl Hits for CrawlDir {
         Ok(())
     }
 
-    fn line(&self, place: u64) -> String {
-        line_at(&self.logs, place)
-    }
-}
-
-impl CrawlDir {
     /// Reads a line and shows its hit, if a connection was tried; `None` if it is not a line.
     fn read(
         &self,
         line: Line<'_>,
         segment: Segment,
         seen: &mut HashMap<(u64, u64), usize>,
-        visit: &mut dyn FnMut(&Hit<'_>),
+        visit: &mut dyn FnMut(LogLine<'_>),
     ) -> Option<()> {
         let mut columns = line.text.split(' ');
         let mut column = || columns.next();
@@ -93,7 +132,7 @@ impl CrawlDir {
         let (is_https, authority, path) = split_authority_and_path(url)?;
         let start = segment.time(start);
         let stored = self.stored(archive::key(url, date), seen);
-        visit(&Hit {
+        visit(LogLine::Hit(Hit {
             place: line.place,
             start,
             // The log does not say when the answer began: it was not before the request.
@@ -109,7 +148,7 @@ impl CrawlDir {
             retry_after: stored.and_then(|stored| stored.retry_after.as_deref()),
             location: stored.and_then(|stored| stored.location.as_deref()),
             body: stored.and_then(|stored| stored.body.as_deref()),
-        });
+        }));
         Some(())
     }
 
@@ -152,7 +191,8 @@ fn read_start(text: &str) -> Option<(u64, u64)> {
     Some((columns.next()?.parse().ok()?, columns.next()?.parse().ok()?))
 }
 
-fn read_manifest(path: &Path) -> Result<Terms, AuditError> {
+/// The terms of a crawl, and how often it synced its store and its journal.
+fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
     let bad = |why: String| AuditError::Manifest { path: path.into(), why };
     let text = std::fs::read_to_string(path)
         .map_err(|error| AuditError::Unreadable { path: path.into(), error })?;
@@ -169,11 +209,19 @@ fn read_manifest(path: &Path) -> Result<Terms, AuditError> {
     let crawl_delay_ms_max = wanted("crawl_delay_ms_max")?;
     let retries = wanted("retry_count_max")?;
     let product = manifest["product"].as_str().ok_or_else(|| bad("no product".into()))?;
-    Ok(Terms {
-        delay_ms: wanted("delay_ms")?,
+    let terms = Terms {
+        // Of all runs of the crawl; a single one has but one.
+        delay_ms: match manifest["delay_ms_least"].as_u64() {
+            Some(delay_ms) => delay_ms,
+            None => wanted("delay_ms")?,
+        },
         crawl_delay_ms_max,
         retry_after_ms_max: number("retry_after_ms_max").unwrap_or(crawl_delay_ms_max),
         product_token: product.to_owned(),
         try_count_max: Some(u32::try_from(retries).unwrap_or(u32::MAX).saturating_add(1)),
-    })
+        ..Terms::default()
+    };
+    // Directories of crawlers that kept no journal know nothing of it.
+    let synced_ms = ["sync_ms", "journal_sync_ms"].map(|name| number(name).unwrap_or(0));
+    Ok((terms, synced_ms))
 }

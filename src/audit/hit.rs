@@ -1,5 +1,6 @@
 //! What the referee is told of one request, and what the crawler had promised.
 
+use super::stop::Stop;
 use crate::base::Time;
 use std::fmt;
 use std::net::IpAddr;
@@ -66,6 +67,10 @@ pub struct Terms {
     pub product_token: String,
     /// Requests for one URL, retries included; `None` where nothing is promised.
     pub try_count_max: Option<u32>,
+    /// In the order of their times.
+    pub stops: Vec<Stop>,
+    /// URLs asked for again because of one stop; `None` where nothing is promised.
+    pub repeat_count_max: Option<u64>,
 }
 
 impl Default for Terms {
@@ -76,6 +81,8 @@ impl Default for Terms {
             retry_after_ms_max: 3_600_000,
             product_token: "nephila".to_owned(),
             try_count_max: None,
+            stops: Vec::new(),
+            repeat_count_max: None,
         }
     }
 }

@@ -14,6 +14,9 @@
 //! 5. no URL asked for again after a final answer, and, where a [`truth`] is given, all of it
 //!    fetched and nothing else.
 //!
+//! A crawler that was killed and came back ([`Stop`]) is held to all of it across its lives. What
+//! had ended just before a stop may be forgotten, and be asked for again.
+//!
 //! Cost: two passes over the hits (one more for each hop of a robots.txt that moved to another
 //! path), then three sorts of records of 64 bytes: O(n log n) time, 640 MB for ten million
 //! requests. Nothing else grows with them but names, robots.txt files and the truth.
@@ -31,12 +34,14 @@ mod lines;
 mod origin;
 mod records;
 mod rules;
+mod stop;
 pub mod truth;
 mod verdict;
 mod walks;
 pub mod web_log;
 
 pub use hit::{AuditError, Fate, Hit, Hits, Terms};
+pub use stop::Stop;
 pub use verdict::{Extreme, Kind, Verdict, Violation};
 
 use book::Book;

@@ -4,6 +4,7 @@ use super::book::{Book, Leave};
 use super::date::{RetryAfter, retry_after};
 use super::hit::{AuditError, Hit, Hits, Terms};
 use super::origin;
+use super::stop::is_unwitnessed;
 use super::verdict::{Findings, Kind};
 use hashbrown::HashMap;
 use std::net::IpAddr;
@@ -39,6 +40,8 @@ pub(super) struct Records {
     pub retry_until: HashMap<u64, u64>,
     /// Dates in Retry-After where the wall clock is unknown: not judged.
     pub undated_count: u64,
+    /// Pages whose robots.txt may have been asked for in lines that a stop took: not judged.
+    pub unwitnessed_count: u64,
     origins: Vec<Origin>,
     origin_ids: HashMap<Box<str>, u32>,
     /// The same by scheme and authority as they come, so that no hit need be normalised twice.
@@ -89,6 +92,10 @@ impl Records {
         if !is_robots {
             let kind = match book.leave(robots_key, start, scratch) {
                 Leave::Allowed => None,
+                Leave::Unknown if is_unwitnessed(&terms.stops, start) => {
+                    self.unwitnessed_count += 1;
+                    None
+                }
                 Leave::Unknown => Some(Kind::BeforeRobots),
                 Leave::Denied => Some(Kind::AgainstRules),
                 Leave::Unreachable => Some(Kind::RobotsUnreachable),

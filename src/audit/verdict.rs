@@ -1,7 +1,7 @@
 //! The verdict: what was found, counted in full, with a few examples of each kind.
 
 use super::book::Book;
-use super::hit::Hits;
+use super::hit::{Hits, Terms};
 use super::records::Records;
 use crate::base::escape_cut;
 use crate::limits::{AUDIT_EXAMPLE_COUNT_MAX, AUDIT_LINE_CHARS_SHOWN, AUDIT_NAME_CHARS_SHOWN};
@@ -38,6 +38,8 @@ pub enum Kind {
     AskedAgain,
     /// A URL asked for more often than retries allow.
     AskedTooOften,
+    /// A URL asked for again after a stop at which more were than can have been under way.
+    RepeatedTooMany,
     /// A reachable URL that was never fetched.
     Missed,
     /// A URL that robots.txt denies, yet was asked for.
@@ -82,6 +84,10 @@ pub struct Verdict {
     pub bodiless_robots_count: u64,
     /// Dates in Retry-After where the wall clock is unknown: not judged.
     pub undated_retry_count: u64,
+    /// Pages whose robots.txt may have been asked for in lines that a stop took: not judged.
+    pub unwitnessed_page_count: u64,
+    /// Requests for URLs asked for before that each stop excuses.
+    pub repeat_counts: Vec<u64>,
 }
 
 impl Verdict {
@@ -103,6 +109,7 @@ pub(super) struct Findings {
     pub address_gap: Option<Peak>,
     pub host_concurrency: Option<Peak>,
     pub address_concurrency: Option<Peak>,
+    repeat_counts: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -135,6 +142,17 @@ impl Findings {
         let examples = self.examples.entry(kind).or_default();
         if examples.len() < AUDIT_EXAMPLE_COUNT_MAX {
             examples.push(Example { host, address, places, note: note() });
+        }
+    }
+
+    /// A request that `stop` excuses, unless it excused too many.
+    pub fn repeat(&mut self, stop: usize, place: u64, terms: &Terms) {
+        self.repeat_counts.resize(terms.stops.len(), 0);
+        self.repeat_counts[stop] += 1;
+        let count = self.repeat_counts[stop];
+        if terms.repeat_count_max.is_some_and(|most| count > most) {
+            let note = || format!("{count} after stop {}", stop + 1);
+            self.add(Kind::RepeatedTooMany, None, None, [None, Some(place)], note);
         }
     }
 
@@ -173,6 +191,8 @@ impl Findings {
                 .collect(),
             bodiless_robots_count: book.bodiless_count,
             undated_retry_count: records.undated_count,
+            unwitnessed_page_count: records.unwitnessed_count,
+            repeat_counts: self.repeat_counts,
         }
     }
 }
@@ -194,6 +214,7 @@ impl Kind {
             Kind::FetchedTwice => "URLs fetched again after a success",
             Kind::AskedAgain => "URLs asked for again after a final answer",
             Kind::AskedTooOften => "URLs asked for more often than retries allow",
+            Kind::RepeatedTooMany => "URLs asked for again after a stop, beyond its bound",
             Kind::Missed => "reachable URLs never fetched",
             Kind::DeniedAsked => "denied URLs asked for",
             Kind::UnknownAsked => "URLs asked for that nobody links to",
@@ -237,11 +258,18 @@ impl fmt::Display for Verdict {
                 row(out, name, &format_args!("{} at {of}", peak.value))?;
             }
         }
+        if !self.repeat_counts.is_empty() {
+            let counts: Vec<String> = self.repeat_counts.iter().map(u64::to_string).collect();
+            row(out, "asked for again after each stop", &counts.join(" "))?;
+        }
         if self.bodiless_robots_count > 0 {
             row(out, "robots.txt without a body, unjudged", &self.bodiless_robots_count)?;
         }
         if self.undated_retry_count > 0 {
             row(out, "dates without a clock, unjudged", &self.undated_retry_count)?;
+        }
+        if self.unwitnessed_page_count > 0 {
+            row(out, "pages without a witness, unjudged", &self.unwitnessed_page_count)?;
         }
         for (kind, count) in &self.violation_counts {
             writeln!(out, "\n{count} {}", kind.about())?;

@@ -3,6 +3,7 @@
 
 use super::hit::Terms;
 use super::records::{Record, Records};
+use super::stop::{Stop, excuse, is_forgotten};
 use super::truth::{Expect, Expectation};
 use super::verdict::{Findings, Kind, Peak, ms};
 use std::cmp::Reverse;
@@ -27,7 +28,7 @@ pub(super) fn by_host(records: &mut Records, terms: &Terms, findings: &mut Findi
         keep_least(&mut findings.host_gap, pace.gap, group[0].host);
         keep_greatest(&mut findings.host_concurrency, pace.concurrency, group[0].host);
         crawl_delays(group, findings);
-        retry_afters(group, records, findings);
+        retry_afters(group, records, terms, findings);
     }
 }
 
@@ -130,20 +131,22 @@ fn crawl_delays(group: &[Record], findings: &mut Findings) {
     }
 }
 
-fn retry_afters(group: &[Record], records: &Records, findings: &mut Findings) {
-    let mut asked: Option<(u64, Record)> = None;
+fn retry_afters(group: &[Record], records: &Records, terms: &Terms, findings: &mut Findings) {
+    // Those that still bind: one, but where a stop lets one be forgotten.
+    let mut asked: Vec<(u64, Record)> = Vec::new();
     for record in group {
-        if let Some((until, by)) = &asked
-            && record.start < *until
-        {
+        asked.retain(|(until, _)| record.start < *until);
+        let binding = asked
+            .iter()
+            .filter(|(_, by)| !is_forgotten(&terms.stops, [by.start, by.end], record.start))
+            .max_by_key(|(until, _)| *until);
+        if let Some((until, by)) = binding {
             let places = [Some(by.place), Some(record.place)];
             let note = || format!("{} too early", ms(until - record.start));
             findings.add(Kind::InsideRetryAfter, Some(record.host), None, places, note);
         }
-        if let Some(until) = records.retry_until.get(&record.place)
-            && asked.is_none_or(|(known, _)| *until > known)
-        {
-            asked = Some((*until, *record));
+        if let Some(until) = records.retry_until.get(&record.place) {
+            asked.push((*until, *record));
         }
     }
 }
@@ -187,8 +190,24 @@ fn is_final(record: &Record) -> bool {
 }
 
 fn repeats(group: &[Record], terms: &Terms, findings: &mut Findings) {
+    // The requests so far that the crawler must remember.
+    let mut kept: Vec<&Record> = Vec::new();
     let mut settled: Option<&Record> = None;
-    for (index, record) in group.iter().filter(|record| !record.is_robots).enumerate() {
+    let mut last_start = 0;
+    for record in group.iter().filter(|record| !record.is_robots) {
+        let is_parted = |stop: &Stop| last_start < stop.back.0 && stop.back.0 <= record.start;
+        if terms.stops.iter().any(is_parted) {
+            let mut excused_by = None;
+            kept.retain(|before| {
+                let excuse = excuse(&terms.stops, [before.start, before.end], record.start);
+                excused_by = excused_by.max(excuse);
+                excuse.is_none()
+            });
+            settled = kept.iter().rev().copied().find(|before| is_final(before));
+            if let Some(stop) = excused_by {
+                findings.repeat(stop, record.place, terms);
+            }
+        }
         let host = Some(record.host);
         if let Some(before) = settled {
             let both = (200..300).contains(&before.status) && (200..300).contains(&record.status);
@@ -196,13 +215,13 @@ fn repeats(group: &[Record], terms: &Terms, findings: &mut Findings) {
             let places = [Some(before.place), Some(record.place)];
             findings.add(kind, host, None, places, String::new);
         }
-        if terms.try_count_max.is_some_and(|most| index == most as usize) {
-            let note = || format!("asked for more than {index} times");
+        if terms.try_count_max.is_some_and(|most| kept.len() == most as usize) {
+            let note = || format!("asked for more than {} times", kept.len());
             findings.add(Kind::AskedTooOften, host, None, [None, Some(record.place)], note);
         }
-        if is_final(record) {
-            settled = Some(record);
-        }
+        settled = if is_final(record) { Some(record) } else { settled };
+        kept.push(record);
+        last_start = record.start;
     }
 }
 

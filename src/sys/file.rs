@@ -29,6 +29,11 @@ impl Directory {
         self.open_at(path, libc::O_RDWR, 0)
     }
 
+    /// For reading alone: nothing can be changed through it.
+    pub fn open_to_read(&self, path: &Path) -> Result<OwnedFd, i32> {
+        self.open_at(path, libc::O_RDONLY, 0)
+    }
+
     pub fn open_directory(&self, path: &Path) -> Result<OwnedFd, i32> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         self.open_at(path, libc::O_DIRECTORY | libc::O_RDONLY, 0)

@@ -1,24 +1,23 @@
-//! One whole crawl in the simulator: shards, synthetic web and name server, on virtual time, and
-//! the control thread's part played by [`steer`].
+//! One whole crawl in the simulator: shards, synthetic web and name server, on virtual time,
+//! through as many lives of its process as the plan's crashes leave it.
 //!
 //! In: a [`CrawlPlan`]. Out: what the servers saw, the files on disk, and the shards' last reports.
 //! The servers are in a world of acknowledged sends, so that their log says what the crawler got
-//! and not what was lost on the way.
+//! and not what was lost on the way. They are another machine: a crash of the shards leaves them.
 
 use crate::base::Time;
 use crate::config::Settings;
-use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
-use crate::io::sim::{Faults, NetModel, Sim, SimError, SimOutbox, SimWorld, Unknown};
-use crate::io::{Clock, Inbox, Net, NetError, Outbox, Spawn};
-use crate::limits::{NOTICE_COUNT_MAX, SIM_DRAIN_MS_MAX, SIM_MAILBOX_BATCH_COUNT};
+use crate::flow::Outcome;
+use crate::io::sim::{DiskFaults, Faults, NetModel, Sim, SimError, SimWorld, Unknown};
+use crate::io::{Net, NetError, Spawn};
 use crate::metrics::Report;
-use crate::shard::{self, Notice, Placement, Plan, Rounds, Sabotage, ShardError, Verdict};
+use crate::shard::{Sabotage, ShardError};
 use crate::store::StoreError;
+use crate::tools::sim::crash::{Crash, Downfall, Machine};
 use crate::url::Url;
 use crate::web::log::Entry;
 use crate::web::weather::Sky;
 use crate::web::{MemorySink, RequestLog, Server, SpecError, Web, WebSpec};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -29,7 +28,7 @@ use std::time::Duration;
 /// Where the simulated name server answers.
 pub const DNS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), 53);
 /// The servers' world; shards count from zero.
-const WEB_WORLD: u16 = u16::MAX - 1;
+pub(super) const WEB_WORLD: u16 = u16::MAX - 1;
 
 /// Everything that decides how a crawl goes.
 #[derive(Clone)]
@@ -48,6 +47,10 @@ pub struct CrawlPlan {
     pub dns_faults: Faults,
     /// A rule to break, so that the judge is seen to notice.
     pub sabotage: Option<Sabotage>,
+    /// Of the first life's disk; a crash says what the next life's is like.
+    pub disk_faults: DiskFaults,
+    /// In their order. Those that would strike after the crawl's end do not.
+    pub crashes: Vec<Crash>,
 }
 
 impl CrawlPlan {
@@ -69,6 +72,8 @@ impl CrawlPlan {
             line_faults: Faults::default(),
             dns_faults: Faults::default(),
             sabotage: None,
+            disk_faults: DiskFaults::default(),
+            crashes: Vec::new(),
         })
     }
 }
@@ -83,6 +88,10 @@ pub struct Crawl {
     pub failed_seeds: Vec<(Url, Outcome)>,
     /// Ended by `stop_after` and not by itself.
     pub is_stopped: bool,
+    /// The ends of all lives but the last.
+    pub downfalls: Vec<Downfall>,
+    /// What the wall clock was ahead of the other when the servers began, in nanoseconds.
+    pub wall_ahead_ns: u64,
     pub digest: u64,
     pub began: Time,
     pub ended: Time,
@@ -127,38 +136,41 @@ pub fn crawl_with(plan: &CrawlPlan, prepare: impl FnOnce(&Sim)) -> Result<Crawl,
     let sim = Sim::new(plan.seed);
     sim.set_net(plan.net);
     prepare(&sim);
-    let (server, sink) = start_web(&sim, plan)?;
+    let servers = Servers::start(&sim, plan)?;
     let crawl = crawl_in(&sim, plan)?;
-    // Its drafts become lines: requests whose answer the end has cut.
-    sim.kill(WEB_WORLD);
-    server.flush_log().expect("memory takes every line");
-    Ok(Crawl { log: sink.entries(), log_text: sink.text(), ..crawl })
+    Ok(servers.conclude(&sim, crawl))
 }
 
-/// Crawls whatever answers in `sim`; of the plan, seeds, settings and shards count. The log is left
-/// to whoever keeps the servers.
+/// Crawls whatever answers in `sim`; of the plan, seeds, settings, shards and crashes count. The
+/// log is left to whoever keeps the servers.
 pub fn crawl_in(sim: &Sim, plan: &CrawlPlan) -> Result<Crawl, CrawlError> {
-    let began = sim.now();
-    let mut shards = start_shards(sim, plan);
-    shards.sow(&plan.seeds);
-    let stop_at = plan.stop_after.map_or(Time::NEVER, |span| began + span);
-    let control = shards.control.take().expect("taken once");
-    let clock = sim.world(WEB_WORLD);
-    let steered = sim.block_on(steer(control, &shards.outboxes, &clock, stop_at));
-    let (failed_seeds, is_stopped) = steered.map_err(CrawlError::Sim)??;
-    let reports = shards.ended(sim)?;
-    Ok(Crawl {
-        log: Vec::new(),
-        log_text: String::new(),
-        files: sim.files(),
-        reports,
-        failed_seeds,
-        is_stopped,
-        digest: sim.digest(),
-        began,
-        ended: sim.now(),
-        step_count: sim.step_count(),
-    })
+    Machine::new(sim, plan).run()
+}
+
+/// The synthetic web in a simulation, and its log.
+pub struct Servers {
+    server: Server<SimWorld>,
+    sink: MemorySink,
+}
+
+impl Servers {
+    pub fn start(sim: &Sim, plan: &CrawlPlan) -> Result<Servers, CrawlError> {
+        let (server, sink) = start_web(sim, plan)?;
+        Ok(Servers { server, sink })
+    }
+
+    /// What was asked for so far, but for requests that are still being answered.
+    pub fn entries(&self) -> Vec<Entry> {
+        self.server.flush_log().expect("memory takes every line");
+        self.sink.entries()
+    }
+
+    /// Ends the servers, and adds their log to the crawl.
+    pub fn conclude(&self, sim: &Sim, crawl: Crawl) -> Crawl {
+        // Their drafts become lines: requests whose answer the end has cut.
+        sim.kill(WEB_WORLD);
+        Crawl { log: self.entries(), log_text: self.sink.text(), ..crawl }
+    }
 }
 
 fn start_web(sim: &Sim, plan: &CrawlPlan) -> Result<(Server<SimWorld>, MemorySink), CrawlError> {
@@ -193,136 +205,4 @@ fn start_web(sim: &Sim, plan: &CrawlPlan) -> Result<(Server<SimWorld>, MemorySin
         third.serve_dns_tcp(dns_tcp).await;
     });
     Ok((server, sink))
-}
-
-/// The shards under way.
-struct Shards<I> {
-    outboxes: Vec<SimOutbox<Mail>>,
-    placement: Placement,
-    control: Option<I>,
-    ends: Rc<RefCell<Vec<Result<Report, ShardError>>>>,
-}
-
-fn start_shards(sim: &Sim, plan: &CrawlPlan) -> Shards<impl Inbox<Notice> + use<>> {
-    let placement = Placement::new(plan.shard_count);
-    let shard_plan = Plan {
-        upstreams: vec![DNS],
-        placement,
-        homes: Default::default(),
-        extra_ca: None,
-        has_budget: plan.settings.max_pages > 0,
-        settings: plan.settings.clone(),
-        sabotage: plan.sabotage,
-    };
-    let (to_control, control) = sim.mailbox::<Notice>(NOTICE_COUNT_MAX);
-    let (outboxes, inboxes): (Vec<_>, Vec<_>) =
-        (0..plan.shard_count).map(|_| sim.mailbox::<Mail>(SIM_MAILBOX_BATCH_COUNT)).unzip();
-    let ends: Rc<RefCell<Vec<_>>> = Rc::default();
-    for (index, inbox) in (0..plan.shard_count).zip(inboxes) {
-        let world = sim.world(index);
-        let peers: Vec<Option<SimOutbox<Mail>>> = (0..plan.shard_count)
-            .zip(&outboxes)
-            .map(|(peer, outbox)| (peer != index).then(|| outbox.clone()))
-            .collect();
-        let (shard_plan, control) = (shard_plan.clone(), to_control.clone());
-        let (task_world, ends) = (world.clone(), ends.clone());
-        world.spawn(async move {
-            let shard = ShardIndex(index);
-            let end = shard::run(task_world, shard, shard_plan, inbox, peers, control).await;
-            ends.borrow_mut().push(end);
-        });
-    }
-    Shards { outboxes, placement, control: Some(control), ends }
-}
-
-impl<I> Shards<I> {
-    /// One message a shard, with all of its seeds.
-    fn sow(&self, seeds: &[Url]) {
-        let mut sown = vec![Vec::new(); self.outboxes.len()];
-        for url in seeds {
-            let owner = self.placement.of_host(url.host_key());
-            let (class, via, trail) = (Class::High, Via::Seed, Trail::default());
-            let candidate = Candidate { url: url.clone(), depth: 0, class, via, trail };
-            sown[usize::from(owner.0)].push(candidate);
-        }
-        for (outbox, candidates) in self.outboxes.iter().zip(sown) {
-            let mail = Mail::Command(Command::Seeds(candidates));
-            assert!(outbox.try_send(mail).is_ok(), "an empty mailbox has room");
-        }
-    }
-
-    /// The last reports, once every shard has ended.
-    fn ended(&self, sim: &Sim) -> Result<Vec<Report>, CrawlError> {
-        let patience_end = sim.now() + Duration::from_millis(SIM_DRAIN_MS_MAX);
-        while self.ends.borrow().len() < self.outboxes.len() {
-            if sim.now() >= patience_end {
-                return Err(CrawlError::Endless);
-            }
-            let until = sim.now() + Duration::from_millis(100);
-            sim.run_until(until).map_err(CrawlError::Sim)?;
-        }
-        let ends = std::mem::take(&mut *self.ends.borrow_mut());
-        ends.into_iter().map(|end| end.map_err(CrawlError::Shard)).collect()
-    }
-}
-
-type Steered = Result<(Vec<(Url, Outcome)>, bool), CrawlError>;
-
-/// What the control thread does: asks until all is quiet or the time is up, lets them drain, and
-/// halts them. The seeds that failed, and whether time was up.
-async fn steer(
-    control: impl Inbox<Notice>,
-    outboxes: &[SimOutbox<Mail>],
-    clock: &impl Clock,
-    stop_at: Time,
-) -> Steered {
-    let mut rounds = Rounds::new(outboxes.len());
-    let mut failed_seeds = Vec::new();
-    let mut drained = vec![false; outboxes.len()];
-    // Whether time was up, and when patience is.
-    let mut ending: Option<(bool, Time)> = None;
-    let tell_all = |command: Command| {
-        for outbox in outboxes {
-            // A full mailbox is told again with the next report.
-            let _ = outbox.try_send(Mail::Command(command.clone()));
-        }
-    };
-    let end = |is_stopped| {
-        tell_all(Command::Drain);
-        Some((is_stopped, clock.now() + Duration::from_millis(SIM_DRAIN_MS_MAX)))
-    };
-    loop {
-        match control.receive().await {
-            Notice::Pulse(pulse) => {
-                if rounds.answer(pulse) == Verdict::Quiet && ending.is_none() {
-                    ending = end(false);
-                }
-            }
-            // Reports come once a second: often enough to ask.
-            Notice::Report(report) if report.shard == ShardIndex(0) => match ending {
-                None if clock.now() >= stop_at => ending = end(true),
-                None => tell_all(Command::Probe { round: rounds.begin() }),
-                Some((_, patience_end)) if clock.now() >= patience_end => {
-                    return Err(CrawlError::Endless);
-                }
-                Some(_) => tell_all(Command::Drain),
-            },
-            Notice::Drained(shard) => drained[usize::from(shard.0)] = true,
-            Notice::SeedFailed { url, outcome } => failed_seeds.push((url, outcome)),
-            Notice::StoreFailed { error, .. } => return Err(CrawlError::Store(error)),
-            // The shard waits for the disk by itself.
-            Notice::DiskFailed { .. } | Notice::DiskWorks(_) => {}
-            Notice::Report(_) | Notice::BudgetWanted(_) | Notice::BudgetReturned(_) => {}
-        }
-        if let Some((is_stopped, _)) = ending
-            && drained.iter().all(|drained| *drained)
-        {
-            for outbox in outboxes {
-                while outbox.try_send(Mail::Command(Command::Halt)).is_err() {
-                    clock.sleep_until(clock.now() + Duration::from_millis(1)).await;
-                }
-            }
-            return Ok((failed_seeds, is_stopped));
-        }
-    }
 }

@@ -9,12 +9,21 @@
 //!    queue.
 //! 4. Nothing is fetched twice under whatever name, nothing is asked for that nobody linked, and no
 //!    name is asked for at an address that DNS no longer gives.
+//! 5. WARC files are whole and closed, their indexes lead to records, and no revisit refers to a
+//!    payload that is nowhere.
+//!
+//! All of it over all lives of a crawl that was struck down: its log is one. What had ended within
+//! a window before a crash ([`stops`]) may be asked for again, and stored again; nothing older may.
 
 use crate::audit::web_log::WebLogs;
-use crate::audit::{self, AuditError, Terms, Verdict};
+use crate::audit::{self, AuditError, Stop, Terms, Verdict};
+use crate::base::Time;
 use crate::metrics::merged;
+use crate::tools::sim::archive::Archive;
+use crate::tools::sim::crash::Downfall;
 use crate::tools::sim::crawl::{Crawl, CrawlPlan};
 use crate::tools::sim::knowledge::{Knowledge, Tally, is_denied, place_of};
+use crate::tools::sim::memory::{Asked, Memory};
 use crate::web::Web;
 use crate::web::graph::{Kind, Place};
 use crate::web::log::Entry;
@@ -36,6 +45,10 @@ pub enum Breach {
     Unlinked,
     /// A request at an address that the name had left.
     Misdirected,
+    /// A WARC file, or its index, that a reader stumbles over.
+    Torn,
+    /// A revisit of a payload that is not stored.
+    Dangling,
 }
 
 impl Breach {
@@ -47,6 +60,8 @@ impl Breach {
             Breach::FetchedTwice => "fetched_twice",
             Breach::Unlinked => "unlinked",
             Breach::Misdirected => "misdirected",
+            Breach::Torn => "torn",
+            Breach::Dangling => "dangling",
         }
     }
 }
@@ -58,6 +73,8 @@ pub struct Judgement {
     /// By kind: how many, and the first of them.
     pub breaches: BTreeMap<Breach, (u64, Vec<String>)>,
     pub page_count: u64,
+    /// Pages fetched more than once, each time but the first.
+    pub refetch_count: u64,
     /// URLs that a run that was stopped left in its queues.
     pub waiting_count: u64,
 }
@@ -67,21 +84,25 @@ impl Judgement {
     pub fn of(web: &Web, plan: &CrawlPlan, crawl: &Crawl) -> Result<Judgement, AuditError> {
         let hits = WebLogs::text(crawl.log_text.as_bytes());
         let mut judgement = Judgement {
-            verdict: audit::judge(&hits, &terms(plan), None)?,
+            verdict: audit::judge(&hits, &terms(plan, crawl), None)?,
             breaches: BTreeMap::new(),
             page_count: 0,
+            refetch_count: 0,
             waiting_count: 0,
         };
         let knowledge = Knowledge::new(web, &plan.seeds, &crawl.log);
-        judgement.page_count = knowledge.asked.values().map(|t| u64::from(t.page_count)).sum();
         for entry in &knowledge.misdirected {
             judgement.add(Breach::Misdirected, || line(entry));
         }
         for entry in &knowledge.strange {
             judgement.add(Breach::Unlinked, || line(entry));
         }
-        judgement.judge_requests(web, &knowledge);
-        judgement.judge_healthy(web, plan, crawl, &knowledge);
+        let archive = Archive::read(web, &crawl.files);
+        archive.torn.iter().for_each(|what| judgement.add(Breach::Torn, || what.clone()));
+        archive.dangling.iter().for_each(|what| judgement.add(Breach::Dangling, || what.clone()));
+        let stops = stops(plan, crawl, 0);
+        judgement.judge_requests(web, &stops, &knowledge);
+        judgement.judge_healthy(web, plan, crawl, &knowledge, &archive);
         judgement.judge_accounts(web, crawl, &knowledge);
         Ok(judgement)
     }
@@ -98,11 +119,15 @@ impl Judgement {
         }
     }
 
-    fn judge_requests(&mut self, web: &Web, knowledge: &Knowledge) {
-        for (place, tally) in sorted(&knowledge.asked) {
-            if tally.page_count > 1 {
+    fn judge_requests(&mut self, web: &Web, stops: &[Stop], knowledge: &Knowledge) {
+        for (place, asked) in sorted(&knowledge.asked) {
+            let page_count = knowledge.tally(&place).page_count;
+            self.page_count += u64::from(page_count.min(1));
+            self.refetch_count += u64::from(page_count.saturating_sub(1));
+            for repeat in &Memory::new(asked, stops).repeats {
+                let seconds = repeat.at.0 as f64 / 1e9;
                 self.add(Breach::FetchedTwice, || {
-                    format!("{} times: {}", tally.page_count, web.url(place))
+                    format!("{page_count} times, at {seconds:.3} s in vain: {}", web.url(place))
                 });
             }
             if !knowledge.may_know(&place) {
@@ -111,16 +136,24 @@ impl Judgement {
         }
     }
 
-    fn judge_healthy(&mut self, web: &Web, plan: &CrawlPlan, crawl: &Crawl, known: &Knowledge) {
-        let stored = stored_places(web, crawl);
+    fn judge_healthy(
+        &mut self,
+        web: &Web,
+        plan: &CrawlPlan,
+        crawl: &Crawl,
+        known: &Knowledge,
+        archive: &Archive,
+    ) {
         let tries = u32::from(plan.settings.retry_count_max) + 1;
+        let stops = stops(plan, crawl, 0);
         for place in ordered(&known.told_by_healthy) {
             if !web.is_healthy(place.host) {
                 continue;
             }
             let tally = known.tally(&place);
-            let stored_count = stored.get(&place).copied().unwrap_or(0);
-            if tally.page_count == 1 && stored_count != 1 {
+            let stored_count = archive.stored.get(&place).copied().unwrap_or(0);
+            // What was fetched again may have been stored before, or not.
+            if tally.page_count > 0 && !(1..=tally.page_count).contains(&stored_count) {
                 let url = web.url(place);
                 self.add(Breach::NotStored, || format!("in the index {stored_count} times: {url}"));
             }
@@ -129,7 +162,8 @@ impl Judgement {
                 // Counted as waiting by `judge_accounts`.
                 continue;
             }
-            if !is_right(&place, tally, denied, tries) {
+            let memory = Memory::new(known.asked(&place), &stops);
+            if !memory.tallies().any(|tally| is_right(&place, tally, denied, tries)) {
                 self.add(Breach::Missed, || format!("{} {tally:?}", web.url(place)));
             }
         }
@@ -137,9 +171,15 @@ impl Judgement {
 
     fn judge_accounts(&mut self, web: &Web, crawl: &Crawl, known: &Knowledge) {
         let named = named_places(web, crawl);
+        // The last lines of these logs go with a crash: then only what must be asked for counts.
+        let may_be_unnamed = |place: &Place| {
+            let is_owed = web.is_healthy(place.host) && !is_denied(web, place);
+            !crawl.downfalls.is_empty() && !is_owed
+        };
         let lost: Vec<Place> = ordered(&known.learnt)
             .into_iter()
-            .filter(|place| known.tally(place).request_count == 0 && !named.contains(place))
+            .filter(|place| known.asked(place).is_empty() && !named.contains(place))
+            .filter(|place| !may_be_unnamed(place))
             .collect();
         let (_, gauges) = merged(&crawl.reports);
         // A host that waits for the robots.txt of another holds a URL outside of its queue.
@@ -155,14 +195,44 @@ impl Judgement {
 }
 
 /// What the crawler of this plan had promised.
-fn terms(plan: &CrawlPlan) -> Terms {
+fn terms(plan: &CrawlPlan, crawl: &Crawl) -> Terms {
     let settings = &plan.settings;
     Terms {
         delay_ms: settings.delay_ms,
         crawl_delay_ms_max: settings.crawl_delay_ms_max,
         retry_after_ms_max: settings.crawl_delay_ms_max,
+        // The referee's time line is Unix time.
+        stops: stops(plan, crawl, crawl.wall_ahead_ns),
+        repeat_count_max: Some(repeat_count_max(plan)),
         ..Terms::default()
     }
+}
+
+/// The crawl's downfalls, on a clock that is so far ahead of the crawl's. While a disk fails,
+/// nothing becomes durable: then the windows reach back to where it began to fail.
+fn stops(plan: &CrawlPlan, crawl: &Crawl, ahead_ns: u64) -> Vec<Stop> {
+    let stop = |downfall: &Downfall| {
+        let [at, back] = [downfall.at, downfall.back_at].map(|time| Time(time.0 + ahead_ns));
+        Stop::new(at, back, synced_ms(plan)).widened(downfall.unwritten_ms())
+    };
+    crawl.downfalls.iter().map(stop).collect()
+}
+
+fn synced_ms(plan: &CrawlPlan) -> [u64; 2] {
+    [plan.settings.sync_ms, plan.settings.journal_sync_ms]
+}
+
+/// URLs that one crash can have fetched again: as many as the shards have under way, and as many as
+/// the addresses can have answered in the window before it.
+fn repeat_count_max(plan: &CrawlPlan) -> u64 {
+    let settings = &plan.settings;
+    let shard_count = plan.crashes.iter().map(|crash| crash.shard_count);
+    let shard_count = shard_count.chain([plan.shard_count]).max().unwrap_or_default();
+    let slot_count = u64::from(shard_count) * settings.fetch_slots as u64;
+    let window_ms = Stop::new(Time::ZERO, Time::ZERO, synced_ms(plan)).repeated_ms;
+    let address_count = plan.spec.host_count.div_ceil(plan.spec.hosts_per_address);
+    let answer_count = window_ms / settings.delay_ms.max(1) + 1;
+    slot_count + u64::from(address_count) * answer_count
 }
 
 /// Whether a URL of a healthy host was asked for as often as it should be.
@@ -198,28 +268,9 @@ fn named_places(web: &Web, crawl: &Crawl) -> HashSet<Place> {
     named
 }
 
-/// How often each URL stands in the indexes with status 200.
-fn stored_places(web: &Web, crawl: &Crawl) -> HashMap<Place, u32> {
-    let is_index = |path: &Path| path.extension().is_some_and(|ending| ending == "cdxj");
-    let mut stored = HashMap::new();
-    for (_, bytes) in crawl.files.iter().filter(|(path, _)| is_index(path)) {
-        for line in String::from_utf8_lossy(bytes).lines() {
-            let Some(start) = line.find('{') else { continue };
-            let Ok(fields) = serde_json::from_str::<serde_json::Value>(&line[start..]) else {
-                continue;
-            };
-            let place = fields["url"].as_str().and_then(|url| place_of(web, url));
-            if let Some(place) = place.filter(|_| fields["status"] == "200") {
-                *stored.entry(place).or_insert(0) += 1;
-            }
-        }
-    }
-    stored
-}
-
 /// In an order that does not depend on a hash table: equal runs print equal lines.
-fn sorted(tallies: &HashMap<Place, Tally>) -> Vec<(Place, Tally)> {
-    let mut all: Vec<_> = tallies.iter().map(|(place, tally)| (*place, *tally)).collect();
+fn sorted(asked: &HashMap<Place, Vec<Asked>>) -> Vec<(Place, &[Asked])> {
+    let mut all: Vec<_> = asked.iter().map(|(place, asked)| (*place, &asked[..])).collect();
     all.sort_unstable_by_key(|(place, _)| *place);
     all
 }

@@ -4,6 +4,7 @@
 //! Made from the log and the web's graph alone. The log is of servers with acknowledged sends: a
 //! whole answer is one that the crawler has read to its end.
 
+use crate::tools::sim::memory::Asked;
 use crate::url::Url;
 use crate::web::graph::{Kind, Place};
 use crate::web::log::{Entry, Fate};
@@ -22,8 +23,19 @@ pub(super) struct Tally {
     pub put_off_count: u32,
 }
 
+impl Tally {
+    pub fn add(&mut self, asked: &Asked) {
+        self.request_count += 1;
+        self.page_count += u32::from(asked.is_page());
+        let is_redirect = (300..400).contains(&asked.status) && asked.is_whole;
+        self.redirect_count += u32::from(is_redirect);
+        self.put_off_count += u32::from(matches!(asked.status, 429 | 503));
+    }
+}
+
 pub(super) struct Knowledge {
-    pub asked: HashMap<Place, Tally>,
+    /// The requests for each URL, in the order of their times.
+    pub asked: HashMap<Place, Vec<Asked>>,
     /// Seeds, links of whole pages and targets of whole redirects.
     pub learnt: HashSet<Place>,
     /// Of these, the ones that a seed, or an answer of a healthy host, told of.
@@ -54,6 +66,7 @@ impl Knowledge {
         for entry in log {
             knowledge.take(web, entry, &mut told);
         }
+        knowledge.asked.values_mut().for_each(|asked| asked.sort_by_key(|asked| asked.at));
         knowledge
     }
 
@@ -73,18 +86,15 @@ impl Knowledge {
             }
             return;
         };
-        let tally = self.asked.entry(place).or_default();
-        tally.request_count += 1;
-        tally.put_off_count += u32::from(matches!(entry.status, 429 | 503));
-        told.clear();
         let is_whole = entry.fate == Fate::Whole;
+        let &Entry { at, end, status, .. } = entry;
+        self.asked.entry(place).or_default().push(Asked { at, end, status, is_whole });
+        told.clear();
         match entry.status {
             200 => {
-                tally.page_count += u32::from(is_whole);
                 web.graph().links(place, web.page_bytes(place), told);
             }
             300..400 if place.kind == Kind::Redirect => {
-                tally.redirect_count += u32::from(is_whole);
                 told.push(web.graph().redirect_target(place));
             }
             _ => {}
@@ -111,8 +121,15 @@ impl Knowledge {
         self.learnt.contains(place) || self.perhaps.contains(place)
     }
 
+    pub fn asked(&self, place: &Place) -> &[Asked] {
+        self.asked.get(place).map_or(&[], |asked| asked)
+    }
+
+    /// All requests for it, forgotten or not.
     pub fn tally(&self, place: &Place) -> Tally {
-        self.asked.get(place).copied().unwrap_or_default()
+        let mut tally = Tally::default();
+        self.asked(place).iter().for_each(|asked| tally.add(asked));
+        tally
     }
 }
 

@@ -9,12 +9,17 @@
 //! Invariant: one seed and one set of flags, one history. A failing seed prints the command that
 //! replays it. One thread; nothing here reads a clock.
 
+mod archive;
+pub mod crash;
 pub mod crawl;
 pub mod judge;
 mod knowledge;
+mod life;
+mod memory;
 pub mod report;
 pub mod scene;
 
+pub use crash::{Crash, Downfall, Machine, Moment};
 pub use crawl::{Crawl, CrawlError, CrawlPlan};
 pub use judge::{Breach, Judgement};
 pub use report::{Run, RunError};

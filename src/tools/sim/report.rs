@@ -49,8 +49,7 @@ impl Run {
 
     /// The command that runs this seed again.
     pub fn replay(&self) -> String {
-        let ScenePlan { profile, hours, host_count, page_count, shard_count, sabotage } =
-            &self.plan;
+        let ScenePlan { profile, hours, host_count, page_count, shard_count, .. } = &self.plan;
         let seed = self.scene.crawl.seed;
         let mut command = format!("nephila sim --seed {seed} --hours {hours}");
         // Writing to a String does not fail.
@@ -66,8 +65,11 @@ impl Run {
         if profile != "storm" {
             let _ = write!(command, " --profile {profile}");
         }
-        if let Some(sabotage) = sabotage {
+        if let Some(sabotage) = &self.plan.sabotage {
             let _ = write!(command, " --sabotage {}", sabotage.name());
+        }
+        if self.plan.crash_count > 0 {
+            let _ = write!(command, " --crashes {}", self.plan.crash_count);
         }
         command
     }
@@ -84,6 +86,11 @@ impl Run {
             Ok((crawl, judgement)) => {
                 let _ = writeln!(text, ", {}", facts(crawl, judgement, plan.settings.delay_ms));
                 let _ = write!(text, "{judgement}");
+                if !self.is_pass() {
+                    crawl.downfalls.iter().for_each(|downfall| {
+                        let _ = writeln!(text, "  {downfall}");
+                    });
+                }
             }
             Err(error) => {
                 let _ = writeln!(text, ": {error}");
@@ -132,6 +139,8 @@ impl Run {
         object["digest"] = format!("{:016x}", crawl.digest).into();
         object["steps"] = crawl.step_count.into();
         object["pages"] = judgement.page_count.into();
+        object["refetches"] = judgement.refetch_count.into();
+        object["crashes"] = crawl.downfalls.len().into();
         object["waiting"] = judgement.waiting_count.into();
         let breaches = judgement.breaches.iter();
         object["breaches"] = breaches
@@ -157,9 +166,13 @@ fn facts(crawl: &Crawl, judgement: &Judgement, delay_ms: u64) -> String {
         true => format!(", stopped with {} URLs unasked", judgement.waiting_count),
         false => String::new(),
     };
+    let crashed = match crawl.downfalls.len() {
+        0 => String::new(),
+        count => format!(", {count} crashes with {} pages fetched again", judgement.refetch_count),
+    };
     format!(
-        "{hours} h {minutes:02} m{stopped}, {} requests, {} pages, smallest gap {} a host, {} an \
-         address (delay {:.3} s), digest {:016x}",
+        "{hours} h {minutes:02} m{stopped}{crashed}, {} requests, {} pages, smallest gap {} a \
+         host, {} an address (delay {:.3} s), digest {:016x}",
         verdict.request_count,
         judgement.page_count,
         gap(&verdict.host_gap_ns_min),

@@ -7,6 +7,7 @@
 use crate::config::Settings;
 use crate::io::sim::{Faults, NetModel};
 use crate::shard::Sabotage;
+use crate::tools::sim::crash::{Crash, Odds, draw_disk_faults};
 use crate::tools::sim::crawl::{CrawlError, CrawlPlan};
 use crate::url::Url;
 use crate::web::chance::{Dice, mix};
@@ -24,6 +25,8 @@ pub struct ScenePlan {
     pub shard_count: Option<u16>,
     /// A rule that the crawler shall break: the run must fail.
     pub sabotage: Option<Sabotage>,
+    /// So many times the crawler is killed, or its machine loses power, and starts again.
+    pub crash_count: u32,
 }
 
 impl Default for ScenePlan {
@@ -35,6 +38,7 @@ impl Default for ScenePlan {
             page_count: None,
             shard_count: None,
             sabotage: None,
+            crash_count: 0,
         }
     }
 }
@@ -64,6 +68,9 @@ impl std::error::Error for SceneError {}
 
 /// Salt of all that is drawn here, so that the web of the seed draws other numbers.
 const SCENE: u64 = 80;
+/// And of the crashes, so that the same scene can be seen without them.
+const CRASHES: u64 = 81;
+const MEMORY: u64 = 82;
 /// One host in so many is a seed of the crawl, beside the web's own.
 const SEED_SHARE: u32 = 4;
 
@@ -76,6 +83,7 @@ impl Scene {
         let shard_count = plan.shard_count.unwrap_or(shard_count);
         let mut crawl = CrawlPlan::new(seed, spec, shard_count).map_err(SceneError::Crawl)?;
         crawl.settings = settings(&mut dice, crawl.settings);
+        crawl.settings.frontier_memory_mb = memory_mb(seed);
         crawl.stop_after = Some(Duration::from_secs(plan.hours * 3_600));
         crawl.net = net(&mut dice);
         crawl.line_faults = line_faults(&mut dice);
@@ -85,6 +93,9 @@ impl Scene {
         let roots: Vec<String> = roots.map(|host| web.url(web.graph().root(host))).collect();
         crawl.seeds.extend(roots.iter().filter_map(|root| Url::parse(root).ok()));
         crawl.sabotage = plan.sabotage;
+        if plan.crash_count > 0 {
+            put_crashes(plan, seed, &mut crawl);
+        }
         let healthy_count = (0..web.spec().host_count).filter(|h| web.is_healthy(*h)).count();
         Ok(Scene { crawl, web, healthy_count: healthy_count as u32 })
     }
@@ -100,11 +111,25 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
     let weather_fraction = f64::from(4 + dice.below(5)) / 10.0;
     let weather_spell_seconds = 600 + dice.below(1_201);
     let is_stormy = profile.weather_fraction > 0.0;
-    let spec = WebSpec { host_count, page_count, seed, ..profile };
+    let mut spec = WebSpec { host_count, page_count, seed, ..profile };
+    if plan.crash_count > 0 {
+        // A crash is about files, not bytes, and packing pages took half of a run's time.
+        spec.gzip_fraction = spec.gzip_fraction.min(0.05);
+        spec.page_bytes_mean = spec.page_bytes_mean.min(6_000);
+        // The fewer links there are, the fewer tell of a URL that was lost.
+        let link_count = [2, 6, 30][(mix(seed, CRASHES) % 3) as usize];
+        spec.link_count = spec.link_count.min(link_count);
+        spec.fresh_link_count = spec.fresh_link_count.min(link_count);
+    }
     Ok(match is_stormy {
         true => WebSpec { hosts_per_address, weather_fraction, weather_spell_seconds, ..spec },
         false => spec,
     })
+}
+
+/// Every other scene has its queues on disk. Not drawn with the rest, which keeps what it was.
+fn memory_mb(seed: u64) -> u64 {
+    [0, Settings::default().frontier_memory_mb][Dice::new(mix(seed, MEMORY)).below(2) as usize]
 }
 
 /// Rules are kept for less than a day, so that a run sees them change.
@@ -116,6 +141,48 @@ fn settings(dice: &mut Dice, settings: Settings) -> Settings {
         // Crowded slots show orders that a thousand free ones hide.
         fetch_slots: [4, 64, 8_192][dice.below(3) as usize],
         ..settings
+    }
+}
+
+/// Crashes, faulty disks, and what they put to the test: short delays, so that a restart finds many
+/// in force, syncs that are rare and frequent, batches that go to disk soon.
+fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
+    let mut dice = Dice::new(mix(seed, CRASHES));
+    let mut of = |choices: [u64; 4]| choices[dice.below(4) as usize];
+    let settings = Settings {
+        delay_ms: of([100, 200, 500, 500]),
+        sync_ms: of([20, 200, 1_000, 1_000]),
+        journal_sync_ms: of([10, 100, 100, 300]),
+        seen_batch: of([16, 64, 512, 1 << 19]) as usize,
+        // Mostly none: then tails of queues are on disk, even of small webs.
+        frontier_memory_mb: of([0, 0, 0, 256]),
+        checkpoint_seconds: of([1, 2, 5, 300]),
+        warc_file_bytes: of([1 << 20, 1 << 20, 1 << 30, 1 << 30]),
+        fetch_slots: of([2, 8, 64, 8_192]) as usize,
+        ..crawl.settings.clone()
+    };
+    crawl.settings = settings;
+    crawl.disk_faults = draw_disk_faults(&mut dice);
+    // A poll for each thing that happens to a page: some seventy.
+    let steps = crawl.spec.page_count * 140 / (u64::from(plan.crash_count) + 1);
+    let has_weather = crawl.spec.weather_fraction > 0.0;
+    let spike_ms = if has_weather { crawl.line_faults.spike_ms_max } else { 0 };
+    let odds = Odds {
+        step_count: u32::try_from(steps).unwrap_or(u32::MAX),
+        shard_count_max: plan.shard_count.unwrap_or(4),
+        quiet_ms: crawl.net.latency_us_max.div_ceil(1_000) + spike_ms,
+        // Servers with weather name dates, by the same wall clock.
+        has_wall_shifts: !has_weather,
+    };
+    let mut shard_count = crawl.shard_count;
+    for _ in 0..plan.crash_count {
+        let mut crash = Crash::draw(&mut dice, &odds);
+        // Two lives in three have as many as the one before.
+        if dice.below(3) > 0 || plan.shard_count.is_some() {
+            crash.shard_count = shard_count;
+        }
+        shard_count = crash.shard_count;
+        crawl.crashes.push(crash);
     }
 }
 

@@ -1,0 +1,322 @@
+//! One life of a simulated crawler: from the start of its process to its end, or until it is
+//! struck down.
+//!
+//! The control thread's part is played by a task in a world of its own, [`CONTROL_WORLD`], which
+//! dies with the shards. It starts the shards, waits until all have their state back, notes how the
+//! slots are dealt from now on, sows the seeds, asks until all is quiet or time is up, lets the
+//! shards drain, and halts them.
+
+use crate::base::Time;
+use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
+use crate::io::sim::{Sim, SimError, SimInbox, SimOutbox, SimWorld};
+use crate::io::{Clock, Inbox, Outbox, Spawn};
+use crate::limits::{NOTICE_COUNT_MAX, SIM_DRAIN_MS_MAX, SIM_MAILBOX_BATCH_COUNT, SIM_MANIFEST_MS};
+use crate::metrics::Report;
+use crate::shard::{self, Notice, Past, Placement, Plan, Rounds, ShardError, Verdict};
+use crate::tools::sim::crash::Moment;
+use crate::tools::sim::crawl::{CrawlError, CrawlPlan, DNS};
+use crate::url::Url;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Shards count from zero, the servers' world is the last but one.
+pub(super) const CONTROL_WORLD: u16 = u16::MAX - 2;
+
+/// How a life ended.
+#[derive(Debug)]
+pub enum End {
+    /// Nothing was left to do, or time was up.
+    Done(Done),
+    /// The moment had come first.
+    Struck,
+    /// The process cannot go on.
+    Failed(CrawlError),
+}
+
+/// What a life that ended by itself leaves.
+#[derive(Debug)]
+pub struct Done {
+    pub reports: Vec<Report>,
+    pub failed_seeds: Vec<(Url, Outcome)>,
+    /// Ended because time was up.
+    pub is_stopped: bool,
+}
+
+/// A life under way.
+pub(super) struct Life<'s> {
+    sim: &'s Sim,
+    shard_count: u16,
+    began: Time,
+    shared: Rc<Shared>,
+}
+
+/// What a life's tasks tell whoever watches it.
+#[derive(Default)]
+struct Shared {
+    shard_ends: RefCell<Vec<Result<Report, ShardError>>>,
+    /// What came of the control thread, and when.
+    steered: RefCell<Option<(Time, Steered)>>,
+    is_struck: Cell<bool>,
+    is_dealt: Cell<bool>,
+    is_sown: Cell<bool>,
+    /// Shards that wait for a disk that fails, and since when.
+    failing: RefCell<BTreeMap<u16, Time>>,
+}
+
+type Steered = Result<(Vec<(Url, Outcome)>, bool), CrawlError>;
+
+impl<'s> Life<'s> {
+    pub fn begin(sim: &'s Sim, plan: &CrawlPlan, shard_count: u16, control: Control) -> Life<'s> {
+        let shared = Rc::new(Shared::default());
+        let crew = Crew::new(sim, plan, shard_count, &control, &shared);
+        let (clock, task_shared) = (sim.world(CONTROL_WORLD), shared.clone());
+        let seeds = plan.seeds.clone();
+        sim.world(CONTROL_WORLD).spawn(async move {
+            let steered = crew.govern(&clock, &seeds, &control, &task_shared).await;
+            *task_shared.steered.borrow_mut() = Some((clock.now(), steered));
+        });
+        Life { sim, shard_count, began: sim.now(), shared }
+    }
+
+    /// Lives until its end or until `moment`.
+    pub fn run(&self, moment: Option<Moment>) -> Result<End, SimError> {
+        let mut strike_step = u64::MAX;
+        match moment {
+            Some(Moment::Step(count)) => strike_step = self.sim.step_count() + count,
+            Some(Moment::After(span)) => self.strike_at(self.began + span),
+            None => {}
+        }
+        loop {
+            if let Some(end) = self.end() {
+                return Ok(end);
+            }
+            if self.shared.is_struck.get() || self.sim.step_count() >= strike_step {
+                return Ok(End::Struck);
+            }
+            if !self.sim.run_until_step(self.sim.step_count() + 1)? {
+                let task_count = self.sim.task_count();
+                return Err(SimError::Deadlock { at: self.sim.now(), task_count });
+            }
+        }
+    }
+
+    /// Every world that goes down with this process.
+    pub fn worlds(&self) -> impl Iterator<Item = u16> + use<> {
+        (0..self.shard_count).chain([CONTROL_WORLD])
+    }
+
+    /// True once all shards had their state back, and the way of dealing slots was noted.
+    pub fn is_dealt(&self) -> bool {
+        self.shared.is_dealt.get()
+    }
+
+    /// Since when a shard has been waiting for its disk.
+    pub fn failing_since(&self) -> Option<Time> {
+        self.shared.failing.borrow().values().min().copied()
+    }
+
+    fn strike_at(&self, at: Time) {
+        let (clock, shared) = (self.sim.world(CONTROL_WORLD), self.shared.clone());
+        self.sim.world(CONTROL_WORLD).spawn(async move {
+            clock.sleep_until(at).await;
+            shared.is_struck.set(true);
+        });
+    }
+
+    fn end(&self) -> Option<End> {
+        let mut shard_ends = self.shared.shard_ends.borrow_mut();
+        if let Some(index) = shard_ends.iter().position(|end| end.is_err()) {
+            let failed = shard_ends.swap_remove(index).err();
+            return failed.map(|error| End::Failed(CrawlError::Shard(error)));
+        }
+        let mut steered = self.shared.steered.borrow_mut();
+        match &*steered {
+            None => return None,
+            Some((at, Ok(_))) if shard_ends.len() < usize::from(self.shard_count) => {
+                let is_late = self.sim.now() > *at + Duration::from_millis(SIM_DRAIN_MS_MAX);
+                return is_late.then_some(End::Failed(CrawlError::Endless));
+            }
+            Some(_) => {}
+        }
+        let (_, steered) = steered.take()?;
+        Some(match steered {
+            Err(error) => End::Failed(error),
+            Ok((failed_seeds, is_stopped)) => {
+                let reports = shard_ends.drain(..).flatten().collect();
+                End::Done(Done { reports, failed_seeds, is_stopped })
+            }
+        })
+    }
+}
+
+/// What the control thread of a life is told.
+#[derive(Clone, Copy)]
+pub(super) struct Control {
+    /// What an earlier process left.
+    pub past: Option<Past>,
+    pub generation: u32,
+    pub stop_at: Time,
+}
+
+/// The shards before they start, and the ways to them.
+struct Crew {
+    outboxes: Vec<SimOutbox<Mail>>,
+    placement: Placement,
+    control: SimInbox<Notice>,
+    /// Runs a shard each, on its own world.
+    starts: Vec<Box<dyn FnOnce()>>,
+}
+
+impl Crew {
+    fn new(
+        sim: &Sim,
+        plan: &CrawlPlan,
+        shard_count: u16,
+        control: &Control,
+        shared: &Rc<Shared>,
+    ) -> Crew {
+        let placement = Placement::new(shard_count);
+        let shard_plan = Plan {
+            upstreams: vec![DNS],
+            placement,
+            homes: Default::default(),
+            extra_ca: None,
+            has_budget: plan.settings.max_pages > 0,
+            settings: plan.settings.clone(),
+            sabotage: plan.sabotage,
+            past: control.past,
+            generation: control.generation,
+        };
+        let (to_control, notices) = sim.mailbox::<Notice>(NOTICE_COUNT_MAX);
+        let (outboxes, inboxes): (Vec<_>, Vec<_>) =
+            (0..shard_count).map(|_| sim.mailbox::<Mail>(SIM_MAILBOX_BATCH_COUNT)).unzip();
+        let mut starts: Vec<Box<dyn FnOnce()>> = Vec::new();
+        for (index, inbox) in (0..shard_count).zip(inboxes) {
+            let world = sim.world(index);
+            let peers: Vec<Option<SimOutbox<Mail>>> = (0..shard_count)
+                .zip(&outboxes)
+                .map(|(peer, outbox)| (peer != index).then(|| outbox.clone()))
+                .collect();
+            let (shard_plan, control) = (shard_plan.clone(), to_control.clone());
+            let shared = shared.clone();
+            starts.push(Box::new(move || {
+                let own = world.clone();
+                world.spawn(async move {
+                    let shard = ShardIndex(index);
+                    let end = shard::run(own, shard, shard_plan, inbox, peers, control).await;
+                    shared.shard_ends.borrow_mut().push(end);
+                });
+            }));
+        }
+        Crew { outboxes, placement, control: notices, starts }
+    }
+
+    async fn govern(
+        mut self,
+        clock: &SimWorld,
+        seeds: &[Url],
+        control: &Control,
+        shared: &Shared,
+    ) -> Steered {
+        self.starts.drain(..).for_each(|start| start());
+        self.steer(clock, seeds, control, shared).await
+    }
+
+    /// One message a shard, with all of its seeds.
+    async fn sow(&self, clock: &SimWorld, seeds: &[Url]) {
+        let mut sown = vec![Vec::new(); self.outboxes.len()];
+        for url in seeds {
+            let owner = self.placement.of_host(url.host_key());
+            let (class, via, trail) = (Class::High, Via::Seed, Trail::default());
+            let candidate = Candidate { url: url.clone(), depth: 0, class, via, trail };
+            sown[usize::from(owner.0)].push(candidate);
+        }
+        for (outbox, candidates) in self.outboxes.iter().zip(sown) {
+            tell(outbox, &Command::Seeds(candidates), clock).await;
+        }
+    }
+
+    /// The seeds that failed, and whether time was up.
+    async fn steer(
+        &self,
+        clock: &SimWorld,
+        seeds: &[Url],
+        control: &Control,
+        shared: &Shared,
+    ) -> Steered {
+        let mut rounds = Rounds::new(self.outboxes.len());
+        let mut failed_seeds = Vec::new();
+        let mut recovered = vec![false; self.outboxes.len()];
+        let mut drained = vec![false; self.outboxes.len()];
+        // Whether time was up, and when patience is.
+        let mut ending: Option<(bool, Time)> = None;
+        let end = |is_stopped| {
+            self.tell_all(&Command::Drain);
+            Some((is_stopped, clock.now() + Duration::from_millis(SIM_DRAIN_MS_MAX)))
+        };
+        loop {
+            match self.control.receive().await {
+                Notice::Ready { shard, .. } => {
+                    recovered[usize::from(shard.0)] = true;
+                    if recovered.iter().all(|recovered| *recovered) {
+                        let saved_at = clock.now() + Duration::from_millis(SIM_MANIFEST_MS);
+                        clock.sleep_until(saved_at).await;
+                        shared.is_dealt.set(true);
+                        self.sow(clock, seeds).await;
+                        shared.is_sown.set(true);
+                    }
+                }
+                Notice::Pulse(pulse) => {
+                    if rounds.answer(pulse) == Verdict::Quiet && ending.is_none() {
+                        ending = end(false);
+                    }
+                }
+                // Reports come once a second: often enough to ask.
+                Notice::Report(report) if report.shard == ShardIndex(0) => match ending {
+                    // Before that, quiet means nothing.
+                    None if !shared.is_sown.get() => {}
+                    None if clock.now() >= control.stop_at => ending = end(true),
+                    None => self.tell_all(&Command::Probe { round: rounds.begin() }),
+                    Some((_, patience_end)) if clock.now() >= patience_end => {
+                        return Err(CrawlError::Endless);
+                    }
+                    Some(_) => self.tell_all(&Command::Drain),
+                },
+                Notice::Drained(shard) => drained[usize::from(shard.0)] = true,
+                Notice::SeedFailed { url, outcome } => failed_seeds.push((url, outcome)),
+                Notice::StoreFailed { error, .. } => return Err(CrawlError::Store(error)),
+                // The shard waits for the disk by itself.
+                Notice::DiskFailed { shard, .. } => {
+                    shared.failing.borrow_mut().entry(shard.0).or_insert(clock.now());
+                }
+                Notice::DiskWorks(shard) => {
+                    shared.failing.borrow_mut().remove(&shard.0);
+                }
+                Notice::Report(_) | Notice::BudgetWanted(_) | Notice::BudgetReturned(_) => {}
+            }
+            if let Some((is_stopped, _)) = ending
+                && drained.iter().all(|drained| *drained)
+            {
+                for outbox in &self.outboxes {
+                    tell(outbox, &Command::Halt, clock).await;
+                }
+                return Ok((failed_seeds, is_stopped));
+            }
+        }
+    }
+
+    /// A full mailbox is told again with the next report.
+    fn tell_all(&self, command: &Command) {
+        for outbox in &self.outboxes {
+            let _ = outbox.try_send(Mail::Command(command.clone()));
+        }
+    }
+}
+
+async fn tell(outbox: &SimOutbox<Mail>, command: &Command, clock: &SimWorld) {
+    while outbox.try_send(Mail::Command(command.clone())).is_err() {
+        clock.sleep_until(clock.now() + Duration::from_millis(1)).await;
+    }
+}
