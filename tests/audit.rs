@@ -10,5 +10,7 @@ mod planted;
 mod robots;
 #[path = "audit/script.rs"]
 mod script;
+#[path = "audit/stops.rs"]
+mod stops;
 #[path = "audit/whole.rs"]
 mod whole;

@@ -156,7 +156,7 @@ fn restart(sim: &Sim) {
         let done = Rc::new(Cell::new(false));
         let said = done.clone();
         world.clone().spawn(async move {
-            while salvage(&world).await.is_err() {
+            while salvage(&world, |_| true).await.is_err() {
                 pass(&world, 100).await;
             }
             said.set(true);
@@ -346,7 +346,7 @@ fn a_flipped_bit_in_a_file_left_open_is_found_and_what_is_before_it_kept() {
         sim.crash([0]);
         let path = with_suffix(&sim.files(), ".open").remove(0);
         sim.flip_bit(&path);
-        let salvaged = sim.block_on(salvage(&world)).unwrap().unwrap();
+        let salvaged = sim.block_on(salvage(&world, |_| true)).unwrap().unwrap();
         // A few bits of a gzip member mean nothing: its time, its flags that nobody reads.
         assert!(salvaged[0].damage.is_some() || salvaged[0].cut_bytes == 0, "seed {seed}");
         if salvaged[0].name.is_some() {
@@ -396,7 +396,8 @@ fn links_out_of_the_directory_are_not_followed_on_a_real_disk() {
     std::fs::create_dir(inside.path().join("warc")).unwrap();
     std::fs::create_dir(inside.path().join("requests")).unwrap();
     link(&victim, "warc/nephila-20260101000000-000-000000.warc.gz.open");
-    let salvaged = on_real_disk(inside.path(), async |world| salvage(&world).await.map(|_| ()));
+    let salvaged =
+        on_real_disk(inside.path(), async |world| salvage(&world, |_| true).await.map(|_| ()));
     assert!(refused(salvaged));
     link(&victim, "requests/shard-00.log");
     let opened =
@@ -422,7 +423,8 @@ fn a_torn_file_on_a_real_disk_is_cut_indexed_and_renamed() {
     let open = std::fs::read_dir(&warc).unwrap().next().unwrap().unwrap().path();
     let size = std::fs::metadata(&open).unwrap().len();
     std::fs::OpenOptions::new().write(true).open(&open).unwrap().set_len(size - 1).unwrap();
-    let salvaged = on_real_disk(directory.path(), async |world| salvage(&world).await.unwrap());
+    let salvaged =
+        on_real_disk(directory.path(), async |world| salvage(&world, |_| true).await.unwrap());
     assert_eq!((salvaged.len(), salvaged[0].records), (1, 10), "the last request is torn");
     let files = std::fs::read_dir(&warc).unwrap().map(|entry| entry.unwrap().path());
     let files = files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();

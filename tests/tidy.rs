@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["base", "limits", "sys", "io"],
     &["url", "http", "html", "robotstxt", "simhash", "dnswire", "warc", "sitemap"],
     &["flow", "metrics", "config"],
-    &["seed", "frontier", "resolve", "fetch", "parse", "dedup", "store"],
+    &["seed", "frontier", "resolve", "fetch", "parse", "dedup", "store", "journal"],
     &["shard"],
     &["engine", "control", "web", "tools", "audit", "main", "flags", "lib", "bench"],
 ];

@@ -1,6 +1,7 @@
 //! A server by hand in the simulator: one answer a connection, by a script that sees the time.
 //! Hosts are addresses, so that no name server is needed.
 
+#![allow(dead_code)] // each test file uses its part
 use nephila::base::Time;
 use nephila::io::sim::Sim;
 use nephila::io::{Clock, Listener, Net, Spawn, Stream};

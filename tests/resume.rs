@@ -1,0 +1,17 @@
+//! Crawls that are killed, or lose power, at any event, on disks that fail, and are resumed: judged
+//! over all their lives by the servers' log and the files on disk. `nephila sim --crashes N` runs
+//! as many more seeds as one likes; these are the ones that every build runs.
+
+#[path = "resume/anywhere.rs"]
+mod anywhere;
+#[path = "resume/damage.rs"]
+mod damage;
+#[path = "resume/judged.rs"]
+mod judged;
+#[path = "resume/manners.rs"]
+mod manners;
+#[path = "support/scripted.rs"]
+mod scripted;
+#[path = "resume/state.rs"]
+mod state;
+mod support;

@@ -1,0 +1,95 @@
+//! A bit flipped in a state file, whichever kind: it is found and said, or what it was in is cut
+//! off as a torn tail would be. It is never used.
+
+use super::judged::{crash_after, judgement, plan};
+use nephila::config::Settings;
+use nephila::io::sim::{PowerCut, Sim};
+use nephila::tools::sim::crawl::{CrawlError, Servers};
+use nephila::tools::sim::{Breach, Crash, CrawlPlan, Machine};
+use nephila::web::WebSpec;
+use std::path::PathBuf;
+
+/// What became of crawls with a flipped bit.
+#[derive(Debug, Default)]
+struct Fates {
+    refused_count: u32,
+    went_on_count: u32,
+}
+
+/// Flips a bit in one file whose name has `part`, for each of many seeds.
+fn flip(part: &str) -> Fates {
+    let mut fates = Fates::default();
+    for seed in 0..25 {
+        let plan = plan(seed);
+        // So little room that runs and segments are written soon.
+        let settings = Settings { seen_batch: 16, frontier_memory_mb: 0, ..plan.settings.clone() };
+        let spec = WebSpec { page_count: 200, ..plan.spec.clone() };
+        let plan = CrawlPlan { settings, spec, ..plan };
+        let sim = Sim::new(plan.seed);
+        let servers = Servers::start(&sim, &plan).expect("servers");
+        let mut machine = Machine::new(&sim, &plan);
+        // All is written back: what is damaged is the bit's doing.
+        let kept = PowerCut { lost: 0, prefix: 0, patchwork: 0, ..PowerCut::default() };
+        let crash = Crash { cut: Some(kept), ..crash_after(5_000 + seed * 97) };
+        assert!(machine.live(Some(&crash)).expect("a crash").is_none());
+        let is_meant =
+            |path: &PathBuf| path.starts_with("state") && path.to_string_lossy().contains(part);
+        let paths: Vec<PathBuf> = sim.files().into_keys().filter(is_meant).collect();
+        assert!(!paths.is_empty(), "no file like {part}");
+        let path = &paths[seed as usize % paths.len()];
+        if sim.flip_bit(path).is_none() {
+            continue;
+        }
+        match machine.live(None) {
+            Ok(done) => {
+                fates.went_on_count += 1;
+                let crawl = servers.conclude(&sim, machine.conclude(done.expect("done")));
+                let judgement = judgement(&plan, &crawl);
+                // With a tail goes what it said: it is learnt again. Nothing may be missing.
+                let is_cost =
+                    |breach: &Breach| matches!(breach, Breach::FetchedTwice | Breach::Missed);
+                let is_grave = |breach: &Breach| !is_cost(breach);
+                let path = path.display();
+                assert!(
+                    !judgement.breaches.keys().any(is_grave),
+                    "seed {seed} {path}: {judgement}"
+                );
+            }
+            Err(error @ (CrawlError::Shard(_) | CrawlError::Store(_))) => {
+                fates.refused_count += 1;
+                let name = path.file_name().expect("a name").to_string_lossy();
+                let text = error.to_string();
+                assert!(text.contains(&*name), "seed {seed}: {name} is damaged, not: {text}");
+            }
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+    println!("{part}: {fates:?}");
+    fates
+}
+
+#[test]
+fn a_flipped_bit_in_a_journal_is_found() {
+    let fates = flip("journal-");
+    assert!(fates.refused_count > 0, "{fates:?}");
+}
+
+#[test]
+fn a_flipped_bit_in_a_checkpoint_is_found_and_the_one_before_is_used() {
+    let fates = flip(".ckpt");
+    assert!(fates.went_on_count > 0, "{fates:?}");
+}
+
+#[test]
+fn a_flipped_bit_in_a_run_of_urls_seen_is_found() {
+    let fates = flip(".run");
+    assert!(fates.refused_count > 0, "{fates:?}");
+}
+
+/// A segment is read as the crawl goes on, not at its start. A chunk that nobody needs any more may
+/// be damaged without harm.
+#[test]
+fn a_flipped_bit_in_a_segment_of_queue_tails_is_found() {
+    let fates = flip("queue-");
+    assert!(fates.refused_count > 0, "{fates:?}");
+}
