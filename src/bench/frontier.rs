@@ -321,6 +321,8 @@ impl Course {
             self.ended.wait().await;
             self.take_error()?;
         }
+        // With so little RAM, what was read to be drained would go back before it is.
+        self.frontier.borrow_mut().hold_tails(true);
         let left = |tally: &Tally| u64::from(tally.pushed_count - tally.popped_count);
         let expected: u64 = self.tallies.borrow().iter().map(left).sum();
         let pending = self.frontier.borrow().pending_url_count();
