@@ -132,13 +132,10 @@ impl<W: StoreWorld> RequestLog<W> {
             created => created.map_err(StoreError::disk("create request log"))?,
         };
         world.sync_dir(dir).await.map_err(StoreError::disk("sync request log directory"))?;
-        let synced_bytes = file.size();
+        let size = file.size();
+        let mut state = State { good_bytes: size, synced_bytes: size, ..State::default() };
         let (now, wall) = (world.now(), world.wall());
-        // At once: whoever is killed before the first buffer is full was there all the same.
-        let start = format!("# start {} {} {wall}\n", now.0, wall.0);
-        let begun = file.append(start.into_bytes()).await;
-        begun.map_err(StoreError::disk("write request log"))?;
-        let state = State { good_bytes: file.size(), synced_bytes, ..State::default() };
+        let _ = writeln!(state.buffer, "# start {} {} {wall}", now.0, wall.0);
         let (file, state) = (Rc::new(file), Rc::new(RefCell::new(state)));
         Ok(RequestLog { world: world.clone(), file, state })
     }
