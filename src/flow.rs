@@ -6,10 +6,16 @@ use crate::base::pack::{Pack, Unpack};
 use crate::limits::{TRIES_PER_LIFE, URL_BYTES_MAX};
 use crate::url::{HostKey, Url};
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 /// A core of this process, and the state it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardIndex(pub u16);
+
+/// Where a shard keeps its state, in the data directory.
+pub fn state_dir(shard: ShardIndex) -> PathBuf {
+    PathBuf::from(format!("state/shard-{:02}", shard.0))
+}
 
 /// Priority of a URL. Each class gets a share of the choices, so none starves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use nephila::io::ring::{RingWorld, Wake};
 use nephila::io::sim::{DiskFaults, DiskOperation, PowerCut, Sim, SimWorld, Trouble};
 use nephila::io::{Clock, DiskError, Random, Spawn};
 use nephila::store::{
-    RequestLine, RequestLog, StoreError, StoreSettings, StoredPage, WarcStore, salvage,
+    Life, RequestLine, RequestLog, StoreError, StoreSettings, StoredPage, WarcStore, salvage,
 };
 use nephila::url::Url;
 use nephila::warc::{PayloadDigest, Sha1, StoredRecord, records};
@@ -74,7 +74,7 @@ struct Promised {
 async fn opened(world: &SimWorld) -> (WarcStore<SimWorld>, RequestLog<SimWorld>) {
     loop {
         let store = WarcStore::open(world, 0, settings()).await;
-        let log = RequestLog::open(world, 0).await;
+        let log = RequestLog::open(world, 0, Life::First).await;
         if let (Ok(store), Ok(log)) = (store, log) {
             return (store, log);
         }
@@ -400,8 +400,9 @@ fn links_out_of_the_directory_are_not_followed_on_a_real_disk() {
         on_real_disk(inside.path(), async |world| salvage(&world, |_| true).await.map(|_| ()));
     assert!(refused(salvaged));
     link(&victim, "requests/shard-00.log");
-    let opened =
-        on_real_disk(inside.path(), async |world| RequestLog::open(&world, 0).await.map(|_| ()));
+    let opened = on_real_disk(inside.path(), async |world| {
+        RequestLog::open(&world, 0, Life::First).await.map(|_| ())
+    });
     assert!(refused(opened));
 
     assert_eq!(std::fs::read(&victim).unwrap(), b"not ours");

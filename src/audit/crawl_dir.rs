@@ -44,15 +44,15 @@ impl CrawlDir {
     }
 
     /// Where a log begins anew, an earlier process had ended: after the last request of it that the
-    /// log has.
+    /// log has, or at some time before if it has none.
     pub fn stops(&self) -> Result<Vec<Stop>, AuditError> {
         let mut stops: Vec<Stop> = Vec::new();
         let mut last_end = None;
         self.each_line(&mut |line| match line {
             LogLine::Start(_, true) => last_end = None,
             LogLine::Start(back, false) => {
-                let stop = last_end.map(|at| Stop::new(at, back, self.synced_ms));
-                stops.extend(stop.map(|stop| Stop { is_log_cut: true, ..stop }));
+                let stop = Stop::new(last_end.unwrap_or(back), back, self.synced_ms);
+                stops.push(Stop { is_log_cut: true, ..stop });
             }
             LogLine::Hit(hit) => last_end = last_end.max(Some(hit.end)),
         })?;
@@ -63,7 +63,7 @@ impl CrawlDir {
 
 /// What stands in a log.
 enum LogLine<'a> {
-    /// A process began; whether it is the log's first.
+    /// A process began; whether it is the crawl's first.
     Start(Time, bool),
     Hit(Hit<'a>),
 }
@@ -89,12 +89,13 @@ impl CrawlDir {
         let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
         for (index, log) in self.logs.iter().enumerate() {
             let mut segment = Segment::default();
-            let mut is_first = true;
+            let mut is_log_empty = true;
             log.each(index, &mut |line| match line.text.strip_prefix("# start ") {
                 Some(start) => match read_start(start) {
                     Some((monotonic_ns, unix_ns)) => {
                         segment = time_line.segment(monotonic_ns, unix_ns);
-                        let is_first = std::mem::take(&mut is_first);
+                        let is_resumed = start.ends_with(" resumed");
+                        let is_first = std::mem::take(&mut is_log_empty) && !is_resumed;
                         visit(LogLine::Start(segment.time(monotonic_ns), is_first));
                         true
                     }

@@ -27,6 +27,16 @@ impl Watermark {
         }
     }
 
+    /// Raises it by one: something has happened.
+    pub fn step(&self) {
+        self.rise(self.level() + 1);
+    }
+
+    /// Resolves when it has risen again, from wherever it is.
+    pub async fn stepped(&self) {
+        self.reached(self.level() + 1).await;
+    }
+
     /// Resolves once it has risen to `level`.
     pub async fn reached(&self, level: u64) {
         std::future::poll_fn(|context| {

@@ -428,10 +428,7 @@ impl Course {
     fn end_job(&self, finished: tails::Finished) {
         let mut frontier = self.frontier.borrow_mut();
         let ended = frontier.finish_tail_job(finished);
-        if !frontier.superseded_segments().is_empty() {
-            let superseded = frontier.superseded_segments().to_vec();
-            frontier.retire_segments(&superseded);
-        }
+        frontier.segment_leftovers().retire_unless(|_| false);
         drop(frontier);
         if let Some(error) = ended.error {
             *self.error.borrow_mut() = Some(BenchError::Tails(error));

@@ -30,6 +30,7 @@ mod front;
 mod ghosts;
 mod host;
 mod image;
+mod leftovers;
 mod links;
 #[cfg(test)]
 mod model_tests;

@@ -127,8 +127,7 @@ impl Pair {
             let finished = self.done.swap_remove(pick % self.done.len());
             let Ended { error, .. } = self.frontier.finish_tail_job(finished);
             prop_assert!(!matches!(error, Some(TailError::Damaged { .. })), "{:?}", error);
-            let superseded = self.frontier.superseded_segments().to_vec();
-            self.frontier.retire_segments(&superseded);
+            self.frontier.segment_leftovers().retire_unless(|_| false);
         }
         Ok(())
     }

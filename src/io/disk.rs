@@ -30,6 +30,15 @@ pub trait Disk {
     fn sync_dir(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
 }
 
+/// Makes a directory and its parents, whose own names survive a power cut.
+pub async fn make_dir(disk: &impl Disk, path: &Path) -> Result<(), DiskError> {
+    disk.create_dir(path).await?;
+    for above in path.ancestors().skip(1) {
+        disk.sync_dir(above).await?;
+    }
+    Ok(())
+}
+
 /// One open file with one writer. Dropping it closes it; what was not synced may be lost.
 pub trait File: 'static {
     /// Writes all of `bytes` at the end and gives the buffer back, still full, whatever came of it.
@@ -69,6 +78,21 @@ pub enum DiskError {
     PermissionDenied,
     /// Anything else, as the system's error number.
     Os(i32),
+}
+
+impl DiskError {
+    /// What one of the system's error numbers means.
+    pub fn of_system(number: i32) -> DiskError {
+        match number {
+            libc::ENOSPC | libc::EDQUOT => DiskError::Full,
+            libc::EEXIST => DiskError::Exists,
+            libc::ENOENT => DiskError::NotFound,
+            libc::EXDEV | libc::ELOOP => DiskError::OutsideDirectory,
+            // The last: a file that was opened for reading alone.
+            libc::EACCES | libc::EPERM | libc::EROFS | libc::EBADF => DiskError::PermissionDenied,
+            other => DiskError::Os(other),
+        }
+    }
 }
 
 impl fmt::Display for DiskError {

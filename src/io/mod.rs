@@ -15,7 +15,7 @@ pub mod ring;
 pub mod sim;
 
 pub use clock::{Clock, Random, Spawn};
-pub use disk::{Disk, DiskError, File};
+pub use disk::{Disk, DiskError, File, make_dir};
 pub use mailbox::{Inbox, Outbox};
 pub use net::{Datagram, Listener, Net, NetError, Stream};
 

@@ -6,15 +6,6 @@ use crate::base::pack::Unpack;
 use crate::flow::{Outcome, Queued};
 use crate::url::{Fingerprint, HostKey};
 
-/// A run of URL seen, as a checkpoint names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunName {
-    pub name: String,
-    pub count: u64,
-    pub first: u128,
-    pub last: u128,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A URL was taken: it is known, and in its host's queue.
@@ -39,7 +30,7 @@ pub enum Entry {
     /// and later files are not.
     Begun { shard: u16, cut_lsn: u64, cut_sequence: u64, at: WallTime },
     /// A run of URL seen.
-    Run(RunName),
+    Run { image: Vec<u8> },
     /// A segment of queue tails.
     Segment { image: Vec<u8> },
     /// A host, as it was after entry `lsn`.
@@ -121,12 +112,7 @@ impl Entry {
                 pack.u64(*cut_sequence);
                 pack.u64(at.0);
             }),
-            Entry::Run(run) => frame::push(out, RUN, |pack| {
-                pack.text(&run.name);
-                pack.u64(run.count);
-                pack.u128(run.first);
-                pack.u128(run.last);
-            }),
+            Entry::Run { image } => frame::push(out, RUN, |pack| pack.0.extend_from_slice(image)),
             Entry::Segment { image } => frame::push(out, SEGMENT, |pack| pack.bytes(image)),
             Entry::Host { lsn, image } => frame::push(out, HOST, |pack| {
                 pack.u64(*lsn);
@@ -170,12 +156,7 @@ impl Entry {
                 cut_sequence: body.u64()?,
                 at: WallTime(body.u64()?),
             },
-            RUN => Entry::Run(RunName {
-                name: body.text()?.into(),
-                count: body.u64()?,
-                first: body.u128()?,
-                last: body.u128()?,
-            }),
+            RUN => Entry::Run { image: std::mem::take(&mut body.0).into() },
             SEGMENT => Entry::Segment { image: body.bytes()?.into() },
             HOST => Entry::Host { lsn: body.u64()?, image: body.bytes()?.into() },
             FINISHED => Entry::Finished { host_count: body.u64()?, lsn: body.u64()? },

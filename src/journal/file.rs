@@ -10,7 +10,7 @@
 use super::JournalError;
 use crate::base::pack::{Pack, Unpack};
 use crate::io::Disk;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) const VERSION: u32 = 1;
@@ -28,11 +28,6 @@ pub struct FileName {
     pub kind: FileKind,
     pub generation: u32,
     pub sequence: u64,
-}
-
-/// Where a shard keeps its state.
-pub fn directory_of(shard: u16) -> PathBuf {
-    PathBuf::from(format!("state/shard-{shard:02}"))
 }
 
 impl FileKind {

@@ -10,7 +10,7 @@ use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
-use crate::io::{Clock, Disk, DiskError, File, Spawn};
+use crate::io::{Clock, Disk, DiskError, File, Spawn, make_dir};
 use crate::limits::{JOURNAL_FRAME_BYTES, JOURNAL_PENDING_BYTES_MAX};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -122,7 +122,8 @@ impl<W: JournalWorld> Journal<W> {
     ) -> Result<Journal<W>, JournalError> {
         let JournalSettings { sync_ms, generation, sequence, first_lsn } = settings;
         assert!(first_lsn > 0, "entries are numbered from one on");
-        make_dir(world, directory).await?;
+        let text = directory.display().to_string();
+        make_dir(world, directory).await.map_err(JournalError::disk("make", &text))?;
         let name = FileName { kind: FileKind::Journal, generation, sequence };
         let file = create_file(world, directory, name).await?;
         if let Some(again) = again {
@@ -247,10 +248,8 @@ impl<W: JournalWorld> Journal<W> {
             state.recovering = true;
         }
         self.shared.work.poke();
-        let mut round = self.shared.round.level();
         while self.shared.state.borrow().recovering {
-            self.shared.round.reached(round + 1).await;
-            round = self.shared.round.level();
+            self.shared.round.stepped().await;
         }
         self.failure().map_or(Ok(()), Err)
     }
@@ -271,8 +270,7 @@ impl<W: JournalWorld> Journal<W> {
             if let Some(error) = self.failure() {
                 return Err(error);
             }
-            let round = self.shared.round.level();
-            self.shared.round.reached(round + 1).await;
+            self.shared.round.stepped().await;
         }
     }
 }
@@ -324,7 +322,7 @@ impl<W: JournalWorld> Task<W> {
             if let Err(error) = done {
                 self.shared.state.borrow_mut().failed = Some(error);
             }
-            self.shared.round.rise(self.shared.round.level() + 1);
+            self.shared.round.step();
         }
     }
 
@@ -413,14 +411,4 @@ async fn create_file<D: Disk>(
     file.sync().await.map_err(JournalError::disk("sync", &text))?;
     disk.sync_dir(directory).await.map_err(JournalError::disk("sync the directory of", &text))?;
     Ok(file)
-}
-
-/// Makes a directory whose own name survives a power cut.
-pub async fn make_dir(disk: &impl Disk, directory: &Path) -> Result<(), JournalError> {
-    let text = directory.display().to_string();
-    disk.create_dir(directory).await.map_err(JournalError::disk("make", &text))?;
-    for above in directory.ancestors().skip(1) {
-        disk.sync_dir(above).await.map_err(JournalError::disk("sync", &text))?;
-    }
-    Ok(())
 }

@@ -31,10 +31,10 @@ pub use addition::add_file;
 pub use checkpoint::{
     CheckpointReader, CheckpointWriter, newest_first, remove_before, remove_generation,
 };
-pub use entry::{Entry, RunName, push_admitted, push_dead, push_ended, push_retried, push_waiting};
-pub use file::{FileKind, FileName, directory_of};
+pub use entry::{Entry, push_admitted, push_dead, push_ended, push_retried, push_waiting};
+pub use file::{FileKind, FileName};
 pub use frame::Frame;
-pub use log::{Journal, JournalSettings, make_dir};
+pub use log::{Journal, JournalSettings};
 pub use replay::{Replayed, TornTail, journal_files, replay};
 
 use crate::io::DiskError;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::{Time, WallTime};
-use crate::flow::{Class, Outcome, Queued, Via};
+use crate::flow::{Class, Outcome, Queued, ShardIndex, Via, state_dir};
 use crate::io::sim::{DiskFaults, PowerCut, Sim, SimWorld};
 use crate::io::{Clock, Spawn};
 use crate::url::{Fingerprint, HostKey, Url};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const GENERATION: u32 = 3;
 
 fn dir() -> PathBuf {
-    directory_of(0)
+    state_dir(ShardIndex(0))
 }
 
 fn entry(n: u64) -> Entry {

@@ -19,12 +19,11 @@ use crate::base::notify::Notify;
 use crate::base::pack::Pack;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
-use crate::flow::Mail;
+use crate::flow::{Mail, ShardIndex, state_dir};
 use crate::frontier::HostId;
 use crate::io::{DiskError, Outbox, World};
 use crate::journal::{
-    CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, RunName, directory_of,
-    remove_before,
+    CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, remove_before,
 };
 use crate::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, JOURNAL_BYTES_MAX};
 use crate::metrics::Count;
@@ -136,7 +135,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             return journal.close().await.map_err(as_store_error);
         }
         while own.is_active.get() {
-            own.ended.reached(own.ended.level() + 1).await;
+            own.ended.stepped().await;
         }
         let ended = async {
             self.checkpoint(journal).await?;
@@ -154,12 +153,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn remove_retired(&self) {
         let names = {
             let mut frontier = self.frontier.borrow_mut();
-            let mut names = frontier.take_retired_segments();
-            names.extend(frontier.sieve_mut().take_retired());
+            let mut names = frontier.segment_leftovers().take_retired();
+            names.extend(frontier.sieve_mut().leftovers().take_retired());
             names
         };
         for name in names {
-            let _ = self.world.remove(&directory_of(self.index.0).join(name)).await;
+            let _ = self.world.remove(&state_dir(self.index).join(name)).await;
         }
     }
 
@@ -177,7 +176,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         };
         let taken = taken.await;
         own.is_active.set(false);
-        own.ended.rise(own.ended.level() + 1);
+        own.ended.step();
         taken
     }
 
@@ -189,7 +188,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     async fn write_checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
         let own = &self.checkpoints;
-        let directory = directory_of(self.index.0);
+        let directory = state_dir(self.index);
         let begun = self.world.now();
         let (cut_lsn, cut_sequence) = journal.rotate().await?;
         self.flush_sieve().await?;
@@ -203,9 +202,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let runs = self.frontier.borrow().sieve().runs().runs;
         let run_names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
         for run in runs {
-            let run =
-                RunName { name: run.name, count: run.count, first: run.first, last: run.last };
-            writer.push(&Entry::Run(run));
+            let mut image = Vec::new();
+            run.pack(&mut Pack(&mut image));
+            writer.push(&Entry::Run { image });
         }
         let segments = self.frontier.borrow().segment_images();
         let segment_names = segments.iter().map(|segment| segment.name()).collect();
@@ -286,21 +285,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             (kept[0].name, kept[0].cut_sequence)
         };
-        remove_before(&self.world, &directory_of(self.index.0), oldest, first_journal).await?;
+        remove_before(&self.world, &state_dir(self.index), oldest, first_journal).await?;
         if self.index.0 == 0 {
             self.remove_former().await?;
         }
         let kept = own.kept.borrow();
         let is_named = |run: &String| kept.iter().any(|of| of.run_names.contains(run));
         let mut frontier = self.frontier.borrow_mut();
-        let sieve = frontier.sieve_mut();
-        let useless: Vec<String> =
-            sieve.superseded().iter().filter(|run| !is_named(run)).cloned().collect();
-        sieve.retire(&useless);
+        frontier.sieve_mut().leftovers().retire_unless(is_named);
         let is_named = |name: &String| kept.iter().any(|of| of.segment_names.contains(name));
-        let segments = frontier.superseded_segments().iter();
-        let useless: Vec<String> = segments.filter(|name| !is_named(name)).cloned().collect();
-        frontier.retire_segments(&useless);
+        frontier.segment_leftovers().retire_unless(is_named);
         Ok(())
     }
 
@@ -308,7 +302,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn remove_former(&self) -> Result<(), JournalError> {
         let former = self.plan.past.map_or(0, |past| past.shard_count);
         for shard in self.plan.placement.shard_count()..former {
-            let directory = directory_of(shard);
+            let directory = state_dir(ShardIndex(shard));
             let text = directory.display().to_string();
             let failed = |doing, error| JournalError::Disk { doing, name: text.clone(), error };
             let names = match self.world.list(&directory).await {

@@ -14,13 +14,13 @@ use super::view::{
 use super::{Past, Placement, ShardError};
 use crate::base::WallTime;
 use crate::config::Settings;
-use crate::flow::{Class, Outcome, Queued, ShardIndex};
+use crate::flow::{Class, Outcome, Queued, ShardIndex, state_dir};
 use crate::frontier::tails::TailError;
 use crate::frontier::{HostId, Origin};
 use crate::io::{Clock, Disk, DiskError};
 use crate::journal::{
-    CheckpointReader, Entry, FileKind, FileName, JournalError, Replayed, add_file, directory_of,
-    journal_files, newest_first, replay,
+    CheckpointReader, Entry, FileKind, FileName, JournalError, Replayed, add_file, journal_files,
+    newest_first, replay,
 };
 use crate::limits::LOOK_TRY_COUNT_MAX;
 use crate::resolve::RobotsState;
@@ -272,7 +272,7 @@ impl<W: Clock + Disk> Inspection<W> {
         }
         let (generation, sequence) = (self.generation, self.replayed.next_sequence.max(1));
         let name = FileName { kind: FileKind::Journal, generation, sequence };
-        let directory = directory_of(self.index.0);
+        let directory = state_dir(self.index);
         let (first_lsn, again) = (self.replayed.last_lsn + 1, self.replayed.unproven.as_ref());
         let added = add_file(world, &directory, name, first_lsn, &entries, again).await;
         added.map_err(ShardError::Journal)
@@ -393,7 +393,7 @@ async fn checkpoints<W: Clock + Disk>(
     let mut views = Vec::new();
     for name in names {
         let begun = async {
-            match CheckpointReader::open(world, &directory_of(index.0), *name).await {
+            match CheckpointReader::open(world, &state_dir(index), *name).await {
                 Ok(mut reader) => reader.next().await,
                 Err(error) => Err(error),
             }

@@ -14,6 +14,7 @@
 
 mod checkpoints;
 mod errand;
+mod error;
 mod health;
 mod image;
 mod inspection;
@@ -36,6 +37,7 @@ mod turns;
 pub mod view;
 mod visit;
 
+pub use error::ShardError;
 pub use inspection::{Inspection, News};
 pub use placement::Placement;
 pub use quiet::{Pulse, Rounds, Verdict};
@@ -50,16 +52,15 @@ use crate::config::{Settings, Stay};
 use crate::dedup::{Digests, NearTable};
 use crate::fetch::{Client, Patience, TlsPolicy};
 use crate::flow::{Candidate, Mail, Message, Original, Outcome, Queued, ShardIndex, TurnPlace};
-use crate::frontier::seen::{DiskSieve, SeenError};
-use crate::frontier::tails::TailError;
+use crate::frontier::seen::DiskSieve;
 use crate::frontier::{Frontier, HostId, Offered};
 use crate::http::DecoderPool;
 use crate::io::{Inbox, Outbox, World};
-use crate::journal::{self, Journal, JournalError};
+use crate::journal::{self, Journal};
 use crate::limits;
 use crate::metrics::{Count, Gauges, Metrics, Report, Span};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
-use crate::store::{DeadLetter, RequestLog, StoreError, StoreSettings, WarcStore};
+use crate::store::{DeadLetter, Life, RequestLog, StoreError, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, Url, registrable_domain};
 use checkpoints::Checkpoints;
 use errand::Errands;
@@ -139,33 +140,6 @@ pub struct Past {
     pub generation: u32,
     pub shard_count: u16,
 }
-
-/// Why a shard could not start.
-#[derive(Debug)]
-pub enum ShardError {
-    Store(StoreError),
-    Seen(SeenError),
-    Tails(TailError),
-    Tls(crate::fetch::TlsError),
-    Journal(JournalError),
-    /// No checkpoint can be used; why the newest cannot.
-    Refused(String),
-}
-
-impl std::fmt::Display for ShardError {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            ShardError::Store(error) => write!(out, "store: {error}"),
-            ShardError::Seen(error) => write!(out, "URL seen: {error}"),
-            ShardError::Tails(error) => write!(out, "queues: {error}"),
-            ShardError::Tls(error) => write!(out, "{error}"),
-            ShardError::Journal(error) => write!(out, "{error}"),
-            ShardError::Refused(why) => write!(out, "no checkpoint can be used: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for ShardError {}
 
 /// Owned by one core. `O` leads to the peers' mailboxes, `C` to the control thread.
 struct Shard<W: World, O, C> {
@@ -289,9 +263,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         };
         let store =
             WarcStore::open(&world, index.0, store_settings).await.map_err(ShardError::Store)?;
-        let request_log = RequestLog::open(&world, index.0).await.map_err(ShardError::Store)?;
-        let dead_letters =
-            RequestLog::open_dead(&world, index.0).await.map_err(ShardError::Store)?;
+        let life = if plan.past.is_some() { Life::Resumed } else { Life::First };
+        let request_log = RequestLog::open(&world, index.0, life).await;
+        let request_log = request_log.map_err(ShardError::Store)?;
+        let dead_letters = RequestLog::open_dead(&world, index.0, life).await;
+        let dead_letters = dead_letters.map_err(ShardError::Store)?;
         let tls = TlsPolicy::new(plan.extra_ca.as_deref(), settings.insecure_tls)
             .map_err(ShardError::Tls)?;
         let dns = DnsSettings {

@@ -10,8 +10,8 @@ use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
-use crate::flow::{Mail, ShardIndex};
-use crate::frontier::seen::{DiskSieve, Finished, Job, SeenError, directory_of};
+use crate::flow::{Mail, ShardIndex, state_dir};
+use crate::frontier::seen::{DiskSieve, Finished, Job, SeenError};
 use crate::frontier::{Frontier, Offered, Sieve};
 use crate::io::{Disk, Outbox, World};
 use crate::journal::JournalError;
@@ -42,7 +42,7 @@ pub(super) struct Sieving {
 impl Sieving {
     pub(super) fn new(shard: ShardIndex) -> Sieving {
         Sieving {
-            directory: directory_of(shard.0),
+            directory: state_dir(shard),
             wake: Notify::default(),
             active_count: Cell::new(0),
             ended: Notify::default(),
@@ -91,7 +91,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 let (name, what) = ("URL seen".to_owned(), "a run is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
             }
-            sieving.finished.reached(sieving.finished.level() + 1).await;
+            sieving.finished.stepped().await;
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             sieving.active_count.set(sieving.active_count.get() - 1);
             sieving.wake.poke();
             sieving.ended.poke();
-            sieving.finished.rise(sieving.finished.level() + 1);
+            sieving.finished.step();
             shard.wake.poke();
         });
     }
@@ -185,8 +185,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let ended = sieve.finish(finished);
         if self.journal.is_none() {
             // No checkpoint will ever name a run.
-            let superseded = sieve.superseded().to_vec();
-            sieve.retire(&superseded);
+            sieve.leftovers().retire_unless(|_| false);
         }
         let after = sieve.seen_figures(now);
         let mut metrics = self.metrics.borrow_mut();

@@ -11,8 +11,7 @@ use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::watermark::Watermark;
-use crate::flow::{Mail, ShardIndex};
-use crate::frontier::seen::directory_of;
+use crate::flow::{Mail, ShardIndex, state_dir};
 use crate::frontier::tails::{Ended, Files, Finished, Job, TailError};
 use crate::frontier::{HostId, Next, Queued};
 use crate::io::{File, Outbox, World};
@@ -44,7 +43,7 @@ pub(super) struct Tailing<F> {
 impl<F: File> Tailing<F> {
     pub(super) fn new(shard: ShardIndex) -> Tailing<F> {
         Tailing {
-            files: Files::new(directory_of(shard.0)),
+            files: Files::new(state_dir(shard)),
             wake: Notify::default(),
             active_count: Cell::new(0),
             ended: Notify::default(),
@@ -98,7 +97,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 let (name, what) = ("the queues".to_owned(), "a segment is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
             }
-            tailing.finished.reached(tailing.finished.level() + 1).await;
+            tailing.finished.stepped().await;
         }
         Ok(())
     }
@@ -167,7 +166,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             tailing.active_count.set(tailing.active_count.get() - 1);
             tailing.wake.poke();
             tailing.ended.poke();
-            tailing.finished.rise(tailing.finished.level() + 1);
+            tailing.finished.step();
             shard.wake.poke();
         });
     }
@@ -199,8 +198,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let ended = frontier.finish_tail_job(finished);
         if self.journal.is_none() {
             // No checkpoint will ever name a segment.
-            let superseded = frontier.superseded_segments().to_vec();
-            frontier.retire_segments(&superseded);
+            frontier.segment_leftovers().retire_unless(|_| false);
         }
         let after = frontier.tail_figures();
         let mut metrics = self.metrics.borrow_mut();

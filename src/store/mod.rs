@@ -27,7 +27,7 @@ mod tests;
 mod warc_store;
 mod writer_task;
 
-pub use request_log::{DeadLetter, LogLine, RequestLine, RequestLog};
+pub use request_log::{DeadLetter, Life, LogLine, RequestLine, RequestLog};
 pub use salvage::{Salvaged, salvage};
 pub use warc_store::WarcStore;
 

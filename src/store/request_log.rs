@@ -4,8 +4,9 @@
 //! method, URL, status, outcome, body bytes, total milliseconds; `-` where there is none. Lines
 //! that begin with `#` are remarks: `# start MONOTONIC_NS UNIX_NS DATE` at each start of the
 //! process (the monotonic clock may have begun anew: the wall clock says how far apart they are),
-//! and `# unproven BYTES` where a sync failed: lines from that byte of the file on may be missing
-//! after a power cut.
+//! with ` resumed` behind it where the crawl is an earlier one's, which may have died before it had
+//! a line here; and `# unproven BYTES` where a sync failed: lines from that byte of the file on may
+//! be missing after a power cut.
 //!
 //! `requests/dead-NN.log` beside it has a line for each URL that was given up: wall time, outcome,
 //! tries, depth, how it was found, URL.
@@ -15,11 +16,10 @@
 //! [`RequestLog::recover`]. Handed to the operating system once a second and synced only when
 //! asked: a power cut costs the last lines. Nothing but the audit reads them.
 
-use super::salvage::make_dir;
 use super::{StoreError, StoreWorld};
 use crate::base::{Time, WallTime};
 use crate::flow::{Outcome, Via};
-use crate::io::{Disk, DiskError, File};
+use crate::io::{Disk, DiskError, File, make_dir};
 use crate::limits::{REQUEST_LOG_BUFFER_BYTES, REQUEST_LOG_CHECK_BYTES};
 use crate::url::Url;
 use std::cell::RefCell;
@@ -99,6 +99,13 @@ pub struct RequestLog<W: StoreWorld> {
     state: Rc<RefCell<State>>,
 }
 
+/// Which process of a crawl writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    First,
+    Resumed,
+}
+
 #[derive(Default)]
 struct State {
     buffer: Vec<u8>,
@@ -114,18 +121,24 @@ struct State {
 
 impl<W: StoreWorld> RequestLog<W> {
     /// Opens the shard's log of requests behind its last whole line.
-    pub async fn open(world: &W, shard: u16) -> Result<RequestLog<W>, StoreError> {
-        RequestLog::open_as(world, "shard", shard).await
+    pub async fn open(world: &W, shard: u16, life: Life) -> Result<RequestLog<W>, StoreError> {
+        RequestLog::open_as(world, "shard", shard, life).await
     }
 
     /// Opens the shard's log of URLs given up.
-    pub async fn open_dead(world: &W, shard: u16) -> Result<RequestLog<W>, StoreError> {
-        RequestLog::open_as(world, "dead", shard).await
+    pub async fn open_dead(world: &W, shard: u16, life: Life) -> Result<RequestLog<W>, StoreError> {
+        RequestLog::open_as(world, "dead", shard, life).await
     }
 
-    async fn open_as(world: &W, name: &str, shard: u16) -> Result<RequestLog<W>, StoreError> {
+    async fn open_as(
+        world: &W,
+        name: &str,
+        shard: u16,
+        life: Life,
+    ) -> Result<RequestLog<W>, StoreError> {
         let dir = Path::new("requests");
-        make_dir(world, dir, "create request log directory").await?;
+        let made = make_dir(world, dir).await;
+        made.map_err(StoreError::disk("create request log directory"))?;
         let path = PathBuf::from(format!("requests/{name}-{shard:02}.log"));
         let file = match world.create(&path).await {
             Err(DiskError::Exists) => open_cut(world, &path).await?,
@@ -135,7 +148,8 @@ impl<W: StoreWorld> RequestLog<W> {
         let size = file.size();
         let mut state = State { good_bytes: size, synced_bytes: size, ..State::default() };
         let (now, wall) = (world.now(), world.wall());
-        let _ = writeln!(state.buffer, "# start {} {} {wall}", now.0, wall.0);
+        let resumed = if life == Life::Resumed { " resumed" } else { "" };
+        let _ = writeln!(state.buffer, "# start {} {} {wall}{resumed}", now.0, wall.0);
         let (file, state) = (Rc::new(file), Rc::new(RefCell::new(state)));
         Ok(RequestLog { world: world.clone(), file, state })
     }

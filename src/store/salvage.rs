@@ -121,17 +121,6 @@ pub(super) async fn sync_dir(disk: &impl Disk) -> Result<(), StoreError> {
     disk.sync_dir(Path::new(WARC_DIR)).await.map_err(StoreError::disk("sync WARC directory"))
 }
 
-/// Makes a directory whose own name survives a power cut.
-pub(super) async fn make_dir(
-    disk: &impl Disk,
-    dir: &Path,
-    doing: &'static str,
-) -> Result<(), StoreError> {
-    disk.create_dir(dir).await.map_err(StoreError::disk(doing))?;
-    let above = dir.parent().unwrap_or(Path::new(""));
-    disk.sync_dir(above).await.map_err(StoreError::disk(doing))
-}
-
 struct Found {
     records: u64,
     whole_through: u64,

@@ -367,7 +367,7 @@ fn the_request_log_goes_on_behind_its_last_whole_line() {
     let url = Url::parse("http://a.example/x y?z").unwrap();
     let path = "requests/shard-03.log";
     world.put(path, b"# start 0 2025-12-31T00:00:00Z\n1 2025-12-31T00:");
-    let log = world.run(RequestLog::open(&world, 3)).unwrap();
+    let log = world.run(RequestLog::open(&world, 3, Life::First)).unwrap();
     world.run(log.write(&line(&url)));
     let denied = RequestLine {
         address: None,
@@ -395,7 +395,7 @@ fn the_request_log_goes_on_behind_its_last_whole_line() {
 fn the_request_log_waits_for_a_slow_disk_and_loses_nothing() {
     let world = Fake::default();
     let url = Url::parse("http://a.example/").unwrap();
-    let log = world.run(RequestLog::open(&world, 0)).unwrap();
+    let log = world.run(RequestLog::open(&world, 0, Life::First)).unwrap();
     world.hold_appends(true);
     let mut written = 0;
     loop {
@@ -421,7 +421,7 @@ fn the_request_log_waits_for_a_slow_disk_and_loses_nothing() {
 fn the_request_log_keeps_its_lines_while_the_disk_fails() {
     let world = Fake::default();
     let url = Url::parse("http://a.example/").unwrap();
-    let log = world.run(RequestLog::open(&world, 0)).unwrap();
+    let log = world.run(RequestLog::open(&world, 0, Life::First)).unwrap();
     world.run(log.flush()).unwrap();
     (0..3).for_each(|_| world.run(log.write(&line(&url))));
     world.fail_next("append", DiskError::Full);
@@ -442,7 +442,7 @@ fn the_request_log_keeps_its_lines_while_the_disk_fails() {
 fn the_request_log_says_from_where_on_a_failed_sync_proves_nothing() {
     let world = Fake::default();
     let url = Url::parse("http://a.example/").unwrap();
-    let log = world.run(RequestLog::open(&world, 0)).unwrap();
+    let log = world.run(RequestLog::open(&world, 0, Life::First)).unwrap();
     world.run(log.sync()).unwrap();
     let proven = world.bytes("requests/shard-00.log").len();
     world.run(log.write(&line(&url)));
@@ -464,7 +464,7 @@ fn the_request_log_is_cut_where_a_block_never_came_to_the_disk() {
         let mut bytes = whole.clone().into_bytes();
         bytes[hole..hole + 8].fill(0);
         world.put(path, &bytes);
-        drop(world.run(RequestLog::open(&world, 0)).unwrap());
+        drop(world.run(RequestLog::open(&world, 0, Life::First)).unwrap());
         let left = String::from_utf8(world.bytes(path)).unwrap();
         let cut_at = whole[..hole].rfind('\n').map_or(0, |at| at + 1);
         assert_eq!(left, whole[..cut_at], "hole at {hole}");

@@ -6,11 +6,11 @@
 //! No borrow is held across an await; the file itself belongs to the task alone.
 
 use super::gather::Gatherer;
-use super::salvage::make_dir;
 use super::series::{WARC_DIR, next_serial};
 use super::state::{Outgoing, State};
 use super::writer_task::WriterTask;
 use super::{Position, StoreError, StoreSettings, StoreWorld, StoredPage};
+use crate::io::make_dir;
 use crate::limits::{HEAD_BYTES_MAX, WARC_RECORD_BYTES_MAX};
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -33,7 +33,7 @@ impl<W: StoreWorld> WarcStore<W> {
         settings: StoreSettings,
     ) -> Result<WarcStore<W>, StoreError> {
         let dir = Path::new(WARC_DIR);
-        make_dir(world, dir, "create WARC directory").await?;
+        make_dir(world, dir).await.map_err(StoreError::disk("create WARC directory"))?;
         let names = world.list(dir).await.map_err(StoreError::disk("list WARC files"))?;
         let sync_span = Duration::from_millis(settings.sync_ms);
         let sync_bytes = settings.sync_bytes;

@@ -103,6 +103,22 @@ fn gaps_across_a_restart_go_by_the_wall_clock() {
 }
 
 #[test]
+fn rules_that_an_earlier_life_learnt_need_not_stand_in_the_log_of_a_resumed_one() {
+    let without_robots = |text: &str| -> String {
+        let is_kept = |line: &&str| !line.contains("/robots.txt ");
+        text.lines().filter(is_kept).map(|line| format!("{line}\n")).collect()
+    };
+    let place = crawled();
+    let path = place.path().to_str().expect("a path");
+    edit(place.path(), without_robots);
+    let (code, text, _) = audit(&[path]);
+    assert!(code == Some(1) && text.contains("robots"), "no life before it: {text}");
+    edit(place.path(), |text| text.replacen('\n', " resumed\n", 1));
+    let (code, text, _) = audit(&[path]);
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
 fn a_torn_line_is_forgiven_and_a_foreign_one_is_not() {
     let place = crawled();
     edit(place.path(), |text| format!("{text}123 2026-01-"));

@@ -35,8 +35,9 @@ mod writer;
 
 pub use deal::deal_run;
 pub use jobs::{Finished, Job};
-pub use run::{RunImage, directory_of};
+pub use run::RunImage;
 
+use super::leftovers::Leftovers;
 use super::sieve::{Recent, Seen, Sieve, SieveFigures, exact_hash};
 use crate::base::Time;
 use crate::flow::Candidate;
@@ -168,9 +169,8 @@ pub struct DiskSieve<F> {
     judged_batch_count: u64,
     /// What is fresh shall go to disk, however little it is.
     is_flush_wanted: bool,
-    /// Runs that a compaction replaced, until they are retired; then until they are removed.
-    superseded: Vec<String>,
-    retired: Vec<String>,
+    /// Runs that a compaction replaced, or that were never finished.
+    leftovers: Leftovers,
     /// A flush or a merge is under way, and a compaction, growth or removal.
     first_lane: Option<Lane>,
     second_lane: Option<Lane>,
@@ -225,8 +225,7 @@ impl<F> DiskSieve<F> {
             begun_batch_count: 0,
             judged_batch_count: 0,
             is_flush_wanted: false,
-            superseded: Vec::new(),
-            retired: Vec::new(),
+            leftovers: Leftovers::default(),
             first_lane: None,
             second_lane: None,
             figures: SieveFigures::default(),
@@ -289,11 +288,11 @@ impl<F> DiskSieve<F> {
     }
 
     fn removal_due(&mut self) -> Option<Work<F>> {
-        if self.retired.is_empty() {
+        if !self.leftovers.has_retired() {
             return None;
         }
         self.second_lane = Some(Lane::Remove);
-        Some(Work::Remove { names: std::mem::take(&mut self.retired) })
+        Some(Work::Remove { names: self.leftovers.take_retired() })
     }
 
     fn growth_due(&mut self) -> Option<Work<F>> {
@@ -354,7 +353,7 @@ impl<F> DiskSieve<F> {
             Outcome::Removed(names, removed) => {
                 assert!(matches!(self.second_lane.take(), Some(Lane::Remove)), "jobs end once");
                 if removed.is_err() {
-                    self.retired.extend(names);
+                    self.leftovers.condemn(names);
                 }
                 removed
             }
@@ -374,7 +373,7 @@ impl<F> DiskSieve<F> {
             }
             Err(error) => {
                 // A part of it may be on disk, under a name that is not used again.
-                self.retired.push(run::name_of(serial));
+                self.leftovers.condemn([run::name_of(serial)]);
                 Err(error)
             }
         }
@@ -388,12 +387,12 @@ impl<F> DiskSieve<F> {
             Ok(run) => {
                 self.runs.retain(|run| !replaced.contains(&run.serial));
                 self.runs.push(Rc::new(run));
-                self.superseded.extend(replaced.into_iter().map(run::name_of));
+                self.leftovers.supersede(replaced.into_iter().map(run::name_of));
                 self.seen.compaction_count += 1;
                 Ok(())
             }
             Err(error) => {
-                self.retired.push(run::name_of(serial));
+                self.leftovers.condemn([run::name_of(serial)]);
                 Err(error)
             }
         }
@@ -490,23 +489,9 @@ impl<F> DiskSieve<F> {
             .chain(self.gathering.candidates())
     }
 
-    /// Runs that a compaction replaced and that only an older checkpoint may still name.
-    pub fn superseded(&self) -> &[String] {
-        &self.superseded
-    }
-
-    /// Superseded runs that no checkpoint names any more: their files go.
-    pub fn retire(&mut self, names: &[String]) {
-        let (retired, kept) = std::mem::take(&mut self.superseded)
-            .into_iter()
-            .partition::<Vec<_>, _>(|name| names.contains(name));
-        self.retired.extend(retired);
-        self.superseded = kept;
-    }
-
-    /// The retired runs whose removal has not begun: for whoever removes them itself.
-    pub fn take_retired(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.retired)
+    /// Runs that only a checkpoint may still name.
+    pub fn leftovers(&mut self) -> &mut Leftovers {
+        &mut self.leftovers
     }
 
     pub fn figures(&self) -> SieveFigures {

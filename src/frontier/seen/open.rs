@@ -35,7 +35,7 @@ impl<F: File> DiskSieve<F> {
             let Some(serial) = serial_of(&name) else { continue };
             sieve.next_serial = sieve.next_serial.max(serial + 1);
             if image.runs.iter().all(|run| run.name != name) {
-                sieve.superseded.push(name);
+                sieve.leftovers.supersede([name]);
             }
         }
         sieve.fill_filter(world, directory).await?;

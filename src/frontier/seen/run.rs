@@ -12,9 +12,10 @@
 //! of a bit a URL. Invariant: an open [`Run`] is whole, if its blocks prove right when read.
 
 use super::SeenError;
+use crate::base::pack::{Pack, Unpack};
 use crate::io::{Disk, File};
 use crate::limits::{SEEN_BLOCK_BYTES, SEEN_INDEX_BYTES_MAX};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 pub(super) const VERSION: u32 = 1;
@@ -33,6 +34,22 @@ pub struct RunImage {
     pub count: u64,
     pub first: u128,
     pub last: u128,
+}
+
+impl RunImage {
+    pub fn pack(&self, pack: &mut Pack<'_>) {
+        pack.text(&self.name);
+        pack.u64(self.count);
+        pack.u128(self.first);
+        pack.u128(self.last);
+    }
+
+    pub fn unpack(image: &[u8]) -> Option<RunImage> {
+        let mut image = Unpack(image);
+        let (name, count) = (image.text()?.to_owned(), image.u64()?);
+        let run = RunImage { name, count, first: image.u128()?, last: image.u128()? };
+        image.is_empty().then_some(run)
+    }
 }
 
 pub(super) struct Run<F> {
@@ -204,11 +221,6 @@ pub(super) fn serial_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("seen-")?.strip_suffix(".run")?;
     let serial = digits.parse().ok()?;
     (name_of(serial) == name).then_some(serial)
-}
-
-/// Where a shard keeps its runs.
-pub fn directory_of(shard: u16) -> PathBuf {
-    PathBuf::from(format!("state/shard-{shard:02}"))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -109,7 +109,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn adopt_segments(&mut self, image: &TailImage) {
         self.tails.segments.avoid(image.serial_min.saturating_sub(1));
         image.segments.iter().for_each(|segment| self.tails.segments.adopt(*segment));
-        self.tails.segments.supersede(&image.unnamed);
+        self.tails.segments.leftovers.supersede(image.unnamed.iter().cloned());
     }
 
     /// After a restart: chunks of a host, behind what was restored of the class before. An error

@@ -41,6 +41,7 @@ pub use refill::Ended;
 pub use segments::SegmentImage;
 
 use super::host::HostId;
+use super::leftovers::Leftovers;
 use super::packed::PackedQueue;
 use super::{Frontier, Sieve};
 use crate::flow::Class;
@@ -269,11 +270,11 @@ impl Tails {
     }
 
     fn removal_due(&mut self) -> Option<Work> {
-        if self.is_removing || self.segments.retired.is_empty() {
+        if self.is_removing || !self.segments.leftovers.has_retired() {
             return None;
         }
         self.is_removing = true;
-        Some(Work::Remove { names: std::mem::take(&mut self.segments.retired) })
+        Some(Work::Remove { names: self.segments.leftovers.take_retired() })
     }
 }
 
@@ -296,7 +297,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             Outcome::Removed(names, removed) => {
                 self.tails.is_removing = false;
                 if removed.is_err() {
-                    self.tails.segments.retired.extend(names);
+                    self.tails.segments.leftovers.condemn(names);
                 }
                 Ended::after(removed)
             }
@@ -323,18 +324,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Segments that nothing refers to any more, and that only a checkpoint may still name.
-    pub fn superseded_segments(&self) -> &[String] {
-        self.tails.segments.superseded()
-    }
-
-    /// The retired segments whose removal has not begun: for whoever removes them itself.
-    pub fn take_retired_segments(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.tails.segments.retired)
-    }
-
-    /// Superseded segments that no checkpoint names any more: their files go.
-    pub fn retire_segments(&mut self, names: &[String]) {
-        self.tails.segments.retire(names);
+    /// Segments that only a checkpoint may still name.
+    pub fn segment_leftovers(&mut self) -> &mut Leftovers {
+        &mut self.tails.segments.leftovers
     }
 }

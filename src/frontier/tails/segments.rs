@@ -9,6 +9,7 @@ use super::chunk::ChunkRef;
 use super::{TailError, TailLimits};
 use crate::base::pack::{Pack, Unpack};
 use crate::flow::Class;
+use crate::frontier::leftovers::Leftovers;
 use crate::limits::QUEUE_SPARSE_DIVISOR;
 use std::collections::{BTreeMap, VecDeque};
 use xxhash_rust::xxh3::xxh3_64;
@@ -60,9 +61,7 @@ pub(super) struct Segments {
     open: [Option<u32>; 4],
     next_serial: u32,
     sparse: VecDeque<u32>,
-    /// Until they are retired; then until they are removed.
-    superseded: Vec<String>,
-    pub retired: Vec<String>,
+    pub leftovers: Leftovers,
     live_bytes: u64,
     sealed_bytes: u64,
 }
@@ -74,8 +73,7 @@ impl Segments {
             open: [None; 4],
             next_serial: 1,
             sparse: VecDeque::new(),
-            superseded: Vec::new(),
-            retired: Vec::new(),
+            leftovers: Leftovers::default(),
             live_bytes: 0,
             sealed_bytes: 0,
         }
@@ -188,23 +186,6 @@ impl Segments {
         !self.sparse.is_empty()
     }
 
-    /// Files that nothing here refers to.
-    pub fn supersede(&mut self, names: &[String]) {
-        self.superseded.extend_from_slice(names);
-    }
-
-    pub fn superseded(&self) -> &[String] {
-        &self.superseded
-    }
-
-    pub fn retire(&mut self, names: &[String]) {
-        let (retired, kept) = std::mem::take(&mut self.superseded)
-            .into_iter()
-            .partition::<Vec<_>, _>(|name| names.contains(name));
-        self.retired.extend(retired);
-        self.superseded = kept;
-    }
-
     pub fn images(&self) -> Vec<SegmentImage> {
         let durable = self.table.iter().filter(|(_, segment)| segment.synced_bytes > 0);
         let image = |(serial, segment): (&u32, &Segment)| SegmentImage {
@@ -246,7 +227,7 @@ impl Segments {
             let (class, size_bytes) = (segment.class, segment.size_bytes);
             self.table.remove(&serial);
             self.sealed_bytes -= size_bytes;
-            self.superseded.push(name_of(class, serial));
+            self.leftovers.supersede([name_of(class, serial)]);
         } else if segment.live_bytes * QUEUE_SPARSE_DIVISOR < segment.size_bytes
             && !segment.is_listed_sparse
         {
@@ -325,9 +306,7 @@ mod tests {
         assert_eq!((segments.live_bytes(), segments.disk_bytes()), (2_000, 10_000));
         chunks[8..].iter().for_each(|chunk| segments.release(*chunk));
         assert_eq!((segments.live_bytes(), segments.disk_bytes()), (0, 0));
-        assert_eq!(segments.superseded(), ["queue-3-000001.seg"]);
-        segments.retire(&["queue-3-000001.seg".to_owned()]);
-        assert_eq!((segments.superseded().len(), segments.retired.len()), (0, 1));
+        assert_eq!(segments.leftovers.superseded(), ["queue-3-000001.seg"]);
     }
 
     #[test]
@@ -337,7 +316,8 @@ mod tests {
         let chunk = ChunkRef { segment: serial, offset: 0, size: 976, count: 20 };
         segments.add(chunk);
         segments.release(chunk);
-        assert_eq!((segments.open_for(Class::High), segments.superseded().len()), (serial, 0));
+        assert_eq!(segments.open_for(Class::High), serial);
+        assert!(segments.leftovers.superseded().is_empty());
     }
 
     #[test]

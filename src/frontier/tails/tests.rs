@@ -126,9 +126,7 @@ impl Bench {
     }
 
     fn retire(&self) {
-        let mut frontier = self.frontier.borrow_mut();
-        let superseded = frontier.superseded_segments().to_vec();
-        frontier.retire_segments(&superseded);
+        self.frontier.borrow_mut().segment_leftovers().retire_unless(|_| false);
     }
 
     async fn pause(&self, us_max: u64) {
@@ -545,7 +543,7 @@ fn tails_restored_from_an_image_are_as_they_were_and_other_segments_are_supersed
         let files = Files::new(Path::new(DIRECTORY).to_owned());
         let mut new = Frontier::<MemorySieve, ()>::new(caps(0));
         new.adopt_segments(&image);
-        assert_eq!(new.superseded_segments(), ["queue-2-000900.seg"]);
+        assert_eq!(new.segment_leftovers().superseded(), ["queue-2-000900.seg"]);
         {
             let old = bench.frontier.borrow();
             for host in old.host_ids() {

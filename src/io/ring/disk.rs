@@ -20,7 +20,7 @@ impl RingWorld {
     }
 
     fn file(&self, fd: OwnedFd) -> Result<RingFile, DiskError> {
-        let size = file::size(fd.as_raw_fd()).map_err(disk_error)?;
+        let size = file::size(fd.as_raw_fd()).map_err(DiskError::of_system)?;
         Ok(RingFile { core: self.0.clone(), fd, size: Cell::new(size) })
     }
 }
@@ -29,31 +29,31 @@ impl Disk for RingWorld {
     type File = RingFile;
 
     async fn create(&self, path: &Path) -> Result<RingFile, DiskError> {
-        self.file(self.directory()?.create(path).map_err(disk_error)?)
+        self.file(self.directory()?.create(path).map_err(DiskError::of_system)?)
     }
 
     async fn open(&self, path: &Path) -> Result<RingFile, DiskError> {
-        self.file(self.directory()?.open_file(path).map_err(disk_error)?)
+        self.file(self.directory()?.open_file(path).map_err(DiskError::of_system)?)
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        self.directory()?.rename(from, to).map_err(disk_error)
+        self.directory()?.rename(from, to).map_err(DiskError::of_system)
     }
 
     async fn remove(&self, path: &Path) -> Result<(), DiskError> {
-        self.directory()?.remove(path).map_err(disk_error)
+        self.directory()?.remove(path).map_err(DiskError::of_system)
     }
 
     async fn create_dir(&self, path: &Path) -> Result<(), DiskError> {
-        self.directory()?.create_directory(path).map_err(disk_error)
+        self.directory()?.create_directory(path).map_err(DiskError::of_system)
     }
 
     async fn list(&self, path: &Path) -> Result<Vec<String>, DiskError> {
-        self.directory()?.list(path).map_err(disk_error)
+        self.directory()?.list(path).map_err(DiskError::of_system)
     }
 
     async fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
-        let directory = self.directory()?.open_directory(path).map_err(disk_error)?;
+        let directory = self.directory()?.open_directory(path).map_err(DiskError::of_system)?;
         sync(&self.0, &directory).await
     }
 }
@@ -78,7 +78,7 @@ impl File for RingFile {
             };
             bytes = back;
             match result {
-                ..0 => return (bytes, Err(disk_error(-result))),
+                ..0 => return (bytes, Err(DiskError::of_system(-result))),
                 0 => return (bytes, Err(DiskError::Full)),
                 _ => {
                     from += result as usize;
@@ -97,7 +97,7 @@ impl File for RingFile {
             let read = move || Operation::Read { fd, bytes: Vec::with_capacity(want), offset: at };
             let (result, operation) = perform(&self.core, read).await?;
             if result < 0 {
-                return Err(disk_error(-result));
+                return Err(DiskError::of_system(-result));
             }
             let mut piece = operation.into_read_bytes(result).unwrap_or_default();
             piece.truncate(want);
@@ -114,7 +114,7 @@ impl File for RingFile {
     }
 
     async fn truncate(&self, size: u64) -> Result<(), DiskError> {
-        file::truncate(self.fd.as_raw_fd(), size).map_err(disk_error)?;
+        file::truncate(self.fd.as_raw_fd(), size).map_err(DiskError::of_system)?;
         self.size.set(size);
         Ok(())
     }
@@ -127,7 +127,7 @@ impl File for RingFile {
 async fn sync(core: &Rc<Core>, fd: &OwnedFd) -> Result<(), DiskError> {
     let fd = fd.as_raw_fd();
     let (result, _) = perform(core, move || Operation::Sync { fd }).await?;
-    if result < 0 { Err(disk_error(-result)) } else { Ok(()) }
+    if result < 0 { Err(DiskError::of_system(-result)) } else { Ok(()) }
 }
 
 async fn perform(
@@ -135,15 +135,4 @@ async fn perform(
     make: impl FnOnce() -> Operation,
 ) -> Result<(i32, Operation), DiskError> {
     core.perform(make, Time::NEVER).await.ok_or(DiskError::Os(libc::EIO))
-}
-
-fn disk_error(number: i32) -> DiskError {
-    match number {
-        libc::ENOSPC | libc::EDQUOT => DiskError::Full,
-        libc::EEXIST => DiskError::Exists,
-        libc::ENOENT => DiskError::NotFound,
-        libc::EXDEV | libc::ELOOP => DiskError::OutsideDirectory,
-        libc::EACCES | libc::EPERM | libc::EROFS => DiskError::PermissionDenied,
-        other => DiskError::Os(other),
-    }
 }

@@ -90,32 +90,32 @@ impl Disk for PlainDisk {
 
     async fn create(&self, path: &Path) -> Result<PlainFile, DiskError> {
         self.check_writable()?;
-        let fd = self.directory.create(path).map_err(disk_error)?;
+        let fd = self.directory.create(path).map_err(DiskError::of_system)?;
         PlainFile::new(fd.into(), true)
     }
 
     async fn open(&self, path: &Path) -> Result<PlainFile, DiskError> {
-        let fd = self.directory.open_to_read(path).map_err(disk_error)?;
+        let fd = self.directory.open_to_read(path).map_err(DiskError::of_system)?;
         PlainFile::new(fd.into(), self.is_writable)
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         self.check_writable()?;
-        self.directory.rename(from, to).map_err(disk_error)
+        self.directory.rename(from, to).map_err(DiskError::of_system)
     }
 
     async fn remove(&self, path: &Path) -> Result<(), DiskError> {
         self.check_writable()?;
-        self.directory.remove(path).map_err(disk_error)
+        self.directory.remove(path).map_err(DiskError::of_system)
     }
 
     async fn create_dir(&self, path: &Path) -> Result<(), DiskError> {
         self.check_writable()?;
-        self.directory.create_directory(path).map_err(disk_error)
+        self.directory.create_directory(path).map_err(DiskError::of_system)
     }
 
     async fn list(&self, path: &Path) -> Result<Vec<String>, DiskError> {
-        self.directory.list(path).map_err(disk_error)
+        self.directory.list(path).map_err(DiskError::of_system)
     }
 
     /// Of nothing, where nothing can have been written.
@@ -123,7 +123,7 @@ impl Disk for PlainDisk {
         if !self.is_writable {
             return Ok(());
         }
-        let directory = self.directory.open_directory(path).map_err(disk_error)?;
+        let directory = self.directory.open_directory(path).map_err(DiskError::of_system)?;
         std::fs::File::from(directory).sync_all().map_err(io_error)
     }
 }
@@ -177,16 +177,5 @@ impl File for PlainFile {
 }
 
 fn io_error(error: std::io::Error) -> DiskError {
-    disk_error(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-fn disk_error(number: i32) -> DiskError {
-    match number {
-        libc::ENOSPC | libc::EDQUOT => DiskError::Full,
-        libc::EEXIST => DiskError::Exists,
-        libc::ENOENT => DiskError::NotFound,
-        libc::EXDEV | libc::ELOOP => DiskError::OutsideDirectory,
-        libc::EACCES | libc::EPERM | libc::EROFS | libc::EBADF => DiskError::PermissionDenied,
-        other => DiskError::Os(other),
-    }
+    DiskError::of_system(error.raw_os_error().unwrap_or(libc::EIO))
 }

@@ -6,8 +6,8 @@ use crate::base::WallTime;
 use crate::config::Settings;
 use crate::engine::{DataDirectory, DirectoryError, Manifest};
 use crate::flow::ShardIndex;
+use crate::flow::state_dir;
 use crate::io::Clock as _;
-use crate::journal::directory_of;
 use crate::shard::{Inspection, Past, Placement};
 use crate::url::{HostKey, Normaliser, Url};
 use std::os::unix::fs::MetadataExt as _;
@@ -76,7 +76,7 @@ impl Place {
 
     /// When the shard's state was last written to: its journal, or a checkpoint.
     pub fn as_of(&self, shard: &Inspection<PlainDisk>) -> Option<WallTime> {
-        let directory = directory_of(shard.index.0);
+        let directory = state_dir(shard.index);
         let checkpoints = shard.checkpoints.iter().map(|checkpoint| &checkpoint.name);
         let names = shard.journal_names.iter().chain(checkpoints);
         names.filter_map(|name| self.disk.modified_at(&directory.join(name))).max()

@@ -10,28 +10,33 @@
 //! next generation, before it says that it is ready; only when all are ready does the manifest name
 //! that generation. Until then the old one's files stay as they are.
 
+mod applied;
+mod source;
+
+pub(in crate::shard) use applied::Applied;
+pub(in crate::shard) use source::{ChunksWanted, Opened, Source};
+
 use super::checkpoints::{Checkpoints, Kept};
 use super::health::Health;
 use super::image::{Clocks, Lore};
 use super::pace::Pace;
 use super::sitemap::Ledger;
-use super::{Past, Placement, Plan, ShardError};
+use super::{Past, Plan, ShardError};
 use crate::base::WallTime;
 use crate::config::Settings;
-use crate::flow::{Class, Outcome, Queued, ShardIndex};
-use crate::frontier::seen::{DiskSieve, RunImage, SeenError, SeenImage, SeenLimits, deal_run};
-use crate::frontier::tails::{self, ChunkRef, Files, SegmentImage, TailError};
-use crate::frontier::{Caps, Frontier, HostId, Middle, Origin, packed_chunks};
-use crate::io::{Clock, Disk, File, World};
+use crate::flow::{Outcome, Queued, ShardIndex, state_dir};
+use crate::frontier::seen::{DiskSieve, SeenImage, SeenLimits, deal_run};
+use crate::frontier::tails::{self, Files, SegmentImage};
+use crate::frontier::{Caps, Frontier, HostId, Origin, packed_chunks};
+use crate::io::{Clock, Disk, World, make_dir};
 use crate::journal::{
-    CheckpointReader, Entry, FileName, Journal, JournalError, JournalSettings, Replayed, RunName,
-    directory_of, make_dir, newest_first, remove_generation, replay,
+    Entry, FileName, Journal, JournalSettings, Replayed, newest_first, remove_generation, replay,
 };
 use crate::limits::{self, LOOK_SEEN_COUNT};
 use crate::resolve::RobotsCache;
-use crate::store::{Salvaged, salvage};
-use crate::url::{HostKey, Url};
-use std::path::PathBuf;
+use crate::store::{Salvaged, StoreError, salvage};
+use crate::url::HostKey;
+use source::{newest_sound, refuse};
 use std::time::Duration;
 
 /// What was found, for the operator.
@@ -85,7 +90,7 @@ pub(super) async fn open<W: World>(
     let checkpoints = Checkpoints::new(
         restored.kept.take(),
         restored.next_checkpoint,
-        restored.journal_bytes,
+        restored.replayed.size_bytes,
         first_checkpoint,
     );
     let journal_settings = JournalSettings {
@@ -96,7 +101,7 @@ pub(super) async fn open<W: World>(
     };
     let journal = match settings.journal {
         true => {
-            let directory = directory_of(index.0);
+            let directory = state_dir(index);
             let again = restored.replayed.unproven.as_ref();
             let journal = Journal::create(world, &directory, journal_settings, again).await;
             Some(journal.map_err(ShardError::Journal)?)
@@ -145,78 +150,9 @@ pub(super) struct Restored<W: Disk> {
     dead: Vec<(Queued, Outcome, WallTime)>,
     kept: Option<Kept>,
     next_checkpoint: u64,
-    journal_bytes: u64,
     replayed: Replayed,
     refused: Vec<String>,
     is_dealt: bool,
-}
-
-/// Where a shard's state comes from.
-#[derive(Clone, Copy)]
-pub(super) struct Source<'p> {
-    pub settings: &'p Settings,
-    pub placement: Placement,
-    /// Who reads it, and whose it was.
-    pub index: ShardIndex,
-    pub of: ShardIndex,
-    pub generation: u32,
-    pub chunks: ChunksWanted,
-}
-
-/// What is done with those parts of hosts' queues that are on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChunksWanted {
-    /// They stay there, in files that are the reader's own.
-    Kept,
-    /// They are read, of all hosts.
-    Read,
-    /// They are read of this host; what others have is not asked about.
-    ReadOf(HostKey),
-}
-
-impl Source<'_> {
-    /// A generation after the first begins with a checkpoint: without one, its files are lost.
-    fn check_checkpoints(&self, names: &[FileName]) -> Result<(), ShardError> {
-        if self.generation > 1 && names.is_empty() {
-            let name = self.directory().display().to_string();
-            let what = "its checkpoints are missing";
-            return Err(ShardError::Journal(JournalError::Damaged { name, what, at: 0 }));
-        }
-        Ok(())
-    }
-
-    pub fn directory(&self) -> PathBuf {
-        directory_of(self.of.0)
-    }
-
-    /// The middle of a host's queues: chunks stay where they are, unless they lie in the files of a
-    /// generation that is to go.
-    async fn middle<W: Disk + Clock>(
-        &self,
-        world: &W,
-        files: &Files<W::File>,
-        key: HostKey,
-        chunks: [Vec<ChunkRef>; 4],
-    ) -> Result<Middle, ShardError> {
-        let mut records: [Vec<u8>; 4] = Default::default();
-        match self.chunks {
-            ChunksWanted::Kept => return Ok(Middle::Chunks),
-            ChunksWanted::ReadOf(of) if of != key => return Ok(Middle::Records(records)),
-            ChunksWanted::Read | ChunksWanted::ReadOf(_) => {}
-        }
-        for (class, chunks) in Class::ALL.into_iter().zip(chunks) {
-            for chunk in chunks {
-                let read = tails::read_chunk(world, files, (class, chunk), key).await;
-                records[class.index()].extend(read.map_err(ShardError::Tails)?);
-            }
-        }
-        Ok(Middle::Records(records))
-    }
-
-    /// Whether a host of the source is the reader's now.
-    fn is_ours(&self, host: HostKey) -> bool {
-        self.placement.of_host(host) == self.index
-    }
 }
 
 /// The state of the same shard, from the newest checkpoint that can be used.
@@ -243,22 +179,6 @@ async fn restore<W: World>(
     unreachable!("the last attempt returns")
 }
 
-/// Notes why a checkpoint cannot be used, if there may be another that can.
-fn refuse(
-    name: Option<FileName>,
-    error: ShardError,
-    refused: &mut Vec<String>,
-) -> Result<(), ShardError> {
-    if error.is_damage() && name.is_some() {
-        tracing::error!("{error}; the checkpoint before it is used");
-        refused.push(error.to_string());
-        return Ok(());
-    }
-    // Without a checkpoint the first journal is missing as a matter of course: what was found first
-    // is the reason.
-    Err(refused.first().cloned().map_or(error, ShardError::Refused))
-}
-
 async fn restore_from<W: World>(
     world: &W,
     source: Source<'_>,
@@ -283,7 +203,6 @@ async fn restore_from<W: World>(
         segment_names: segments.iter().map(SegmentImage::name).collect(),
     });
     restored.replayed = restored.take(world, source, read, clocks).await?;
-    restored.journal_bytes = restored.replayed.size_bytes;
     restored.rest(settings, clocks);
     Ok(restored)
 }
@@ -296,8 +215,9 @@ async fn deal<W: World>(
     past: Past,
 ) -> Result<Restored<W>, ShardError> {
     let clocks = Clocks::of(world, plan.settings.crawl_delay_ms_max);
-    let own = directory_of(index.0);
-    make_dir(world, &own).await.map_err(ShardError::Journal)?;
+    let own = state_dir(index);
+    let made = make_dir(world, &own).await;
+    made.map_err(|error| ShardError::Store(StoreError::Disk { doing: "make state", error }))?;
     remove_generation(world, &own, plan.generation).await.map_err(ShardError::Journal)?;
     let mut refused = Vec::new();
     let mut opened = Vec::new();
@@ -326,67 +246,6 @@ async fn deal<W: World>(
     Ok(Restored { refused, replayed, is_dealt: true, ..restored })
 }
 
-/// The newest checkpoint of a source that is sound from end to end.
-async fn newest_sound<W: World>(
-    world: &W,
-    source: Source<'_>,
-    refused: &mut Vec<String>,
-) -> Result<Option<Opened<W::File>>, ShardError> {
-    let names = newest_first(world, &source.directory(), source.generation).await;
-    let names = names.map_err(ShardError::Journal)?;
-    source.check_checkpoints(&names)?;
-    for name in names {
-        let checked = async {
-            CheckpointReader::open(world, &source.directory(), name).await?.read_out().await
-        };
-        match checked.await.map_err(ShardError::Journal) {
-            Ok(()) => return Ok(Some(Opened::open(world, source, name).await?)),
-            Err(error) => refuse(Some(name), error, refused)?,
-        }
-    }
-    Ok(None)
-}
-
-/// A checkpoint, read up to its first host.
-pub(super) struct Opened<F> {
-    reader: CheckpointReader<F>,
-    /// The last entry of the journal before it, and the file behind it.
-    pub cut: (u64, u64),
-    pub seen: SeenImage,
-    segments: Vec<SegmentImage>,
-    next: Option<Entry>,
-}
-
-impl<F: File> Opened<F> {
-    pub async fn open<W: Disk<File = F>>(
-        world: &W,
-        source: Source<'_>,
-        name: FileName,
-    ) -> Result<Opened<F>, ShardError> {
-        let failed = ShardError::Journal;
-        let directory = source.directory();
-        let mut reader = CheckpointReader::open(world, &directory, name).await.map_err(failed)?;
-        let begun = reader.next().await.map_err(failed)?;
-        let Some(Entry::Begun { cut_lsn, cut_sequence, .. }) = begun else {
-            return Err(failed(reader.damaged("it has no beginning")));
-        };
-        let mut seen = SeenImage::default();
-        let mut next = reader.next().await.map_err(failed)?;
-        while let Some(Entry::Run(run)) = next {
-            let RunName { name, count, first, last } = run;
-            seen.runs.push(RunImage { name, count, first, last });
-            next = reader.next().await.map_err(failed)?;
-        }
-        let mut segments = Vec::new();
-        while let Some(Entry::Segment { image }) = next {
-            let segment = SegmentImage::unpack(&image);
-            segments.push(segment.ok_or_else(|| failed(reader.damaged("a segment has no sense")))?);
-            next = reader.next().await.map_err(failed)?;
-        }
-        Ok(Opened { reader, cut: (cut_lsn, cut_sequence), seen, segments, next })
-    }
-}
-
 impl<W: Disk + Clock> Restored<W> {
     /// For a look: knows no URL as seen, and what was handed out stays so.
     pub fn for_a_look(settings: &Settings) -> Restored<W> {
@@ -413,7 +272,7 @@ impl<W: Disk + Clock> Restored<W> {
         segments: Vec<SegmentImage>,
     ) -> Result<Restored<W>, ShardError> {
         let seen_limits = SeenLimits::sized(settings.seen_batch);
-        let directory = directory_of(index.0);
+        let directory = state_dir(index);
         let sieve = DiskSieve::open(world, &directory, seen, seen_limits).await;
         let tails = tails::open(world, &directory, segments).await.map_err(ShardError::Tails)?;
         let mut restored = Restored::with_sieve(sieve.map_err(ShardError::Seen)?, settings);
@@ -433,7 +292,6 @@ impl<W: Disk + Clock> Restored<W> {
             dead: Vec::new(),
             kept: None,
             next_checkpoint: 1,
-            journal_bytes: 0,
             replayed: Replayed::default(),
             refused: Vec::new(),
             is_dealt: false,
@@ -532,103 +390,6 @@ impl<W: Disk + Clock> Restored<W> {
     }
 }
 
-/// Entries of the journal, applied to what a checkpoint gave.
-pub(super) struct Applied<'r, W: Disk> {
-    pub restored: &'r mut Restored<W>,
-    pub source: Source<'r>,
-    pub clocks: Clocks,
-}
-
-impl<W: Disk + Clock> Applied<'_, W> {
-    pub fn apply(&mut self, lsn: u64, entry: Entry) -> Result<(), &'static str> {
-        match entry {
-            Entry::Admitted(queued) => self.admit(lsn, &queued),
-            Entry::Ended { host, fingerprint, .. } => {
-                if let Some(host) = self.unaware(lsn, host) {
-                    self.restored.frontier.end_again(host, fingerprint);
-                }
-            }
-            Entry::Dead { queued, outcome, at } => {
-                if let Some(host) = self.unaware(lsn, queued.url.host_key()) {
-                    self.restored.frontier.end_again(host, queued.url.fingerprint());
-                }
-                if self.source.is_ours(queued.url.host_key()) {
-                    self.restored.dead.push((queued, outcome, at));
-                }
-            }
-            Entry::Retried { queued, at } => {
-                if let Some(host) = self.unaware(lsn, queued.url.host_key()) {
-                    let at = self.clocks.time_of(at);
-                    self.restored.frontier.retry_again(host, queued, at);
-                }
-            }
-            Entry::Waiting { host, until } => {
-                if let Some(host) = self.unaware(lsn, host) {
-                    let until = self.clocks.time_of(until);
-                    self.restored.frontier.postpone(host, until);
-                }
-            }
-            Entry::Robots { origin, image } => self.learn(lsn, &origin, |this, _, _| {
-                let clocks = this.clocks;
-                let robots = &mut this.restored.robots;
-                robots.unpack(&origin, &image, |wall| clocks.past_time_of(wall))
-            })?,
-            Entry::Health { origin, image } => self.learn(lsn, &origin, |this, host, of| {
-                let clocks = this.clocks;
-                this.restored.health.unpack(host, of, &image, |wall| clocks.time_of(wall))
-            })?,
-            Entry::Revived(queued) => self.revive(lsn, &queued),
-            Entry::Begun { .. }
-            | Entry::Run(_)
-            | Entry::Segment { .. }
-            | Entry::Host { .. }
-            | Entry::Finished { .. } => return Err("an entry of a checkpoint"),
-        }
-        Ok(())
-    }
-
-    fn admit(&mut self, lsn: u64, queued: &Queued) {
-        if !self.source.is_ours(queued.url.host_key()) {
-            return;
-        }
-        let frontier = &mut self.restored.frontier;
-        let host = frontier.host_by_key(queued.url.host_key());
-        if host.is_some_and(|host| self.restored.has_seen(host, lsn)) {
-            use crate::frontier::Sieve as _;
-            self.restored.frontier.sieve_mut().admit(queued.url.fingerprint());
-        } else {
-            self.restored.frontier.readmit(queued);
-        }
-    }
-
-    fn revive(&mut self, lsn: u64, queued: &Queued) {
-        let host = self.restored.frontier.host_by_key(queued.url.host_key());
-        let has_seen = host.is_some_and(|host| self.restored.has_seen(host, lsn));
-        if self.source.is_ours(queued.url.host_key()) && !has_seen {
-            self.restored.frontier.revive(queued);
-        }
-    }
-
-    /// The host, if it is there and its image does not have this entry.
-    fn unaware(&self, lsn: u64, host: HostKey) -> Option<HostId> {
-        let host = self.restored.frontier.host_by_key(host)?;
-        (!self.restored.has_seen(host, lsn)).then_some(host)
-    }
-
-    fn learn(
-        &mut self,
-        lsn: u64,
-        origin: &str,
-        take: impl FnOnce(&mut Self, HostId, Origin) -> Option<()>,
-    ) -> Result<(), &'static str> {
-        let url = Url::parse(origin).map_err(|_| "an origin makes no sense")?;
-        match self.unaware(lsn, url.host_key()) {
-            Some(host) => take(self, host, Origin::of(&url)).ok_or("what is known makes no sense"),
-            None => Ok(()),
-        }
-    }
-}
-
 fn caps(settings: &Settings) -> Caps {
     Caps {
         host_page_count_max: u32::try_from(settings.host_page_cap)
@@ -637,18 +398,5 @@ fn caps(settings: &Settings) -> Caps {
         skeleton_page_count_max: settings.skeleton_page_cap,
         resident_bytes_max: settings.frontier_memory_mb << 20,
         ..Caps::default()
-    }
-}
-
-impl ShardError {
-    /// A file is not what was written.
-    pub(super) fn is_damage(&self) -> bool {
-        match self {
-            ShardError::Journal(error) => error.is_damage(),
-            ShardError::Seen(error) => matches!(error, SeenError::Damaged { .. }),
-            ShardError::Tails(error) => matches!(error, TailError::Damaged { .. }),
-            ShardError::Refused(_) => true,
-            ShardError::Store(_) | ShardError::Tls(_) => false,
-        }
     }
 }

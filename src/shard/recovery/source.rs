@@ -1,0 +1,160 @@
+//! Whose state is read, by whom, and the newest of its checkpoints that can be used.
+//!
+//! In: the files of one shard of one generation. Out: a checkpoint, open at its first host. Reads
+//! only.
+
+use crate::config::Settings;
+use crate::flow::{Class, ShardIndex, state_dir};
+use crate::frontier::Middle;
+use crate::frontier::seen::{RunImage, SeenImage};
+use crate::frontier::tails::{self, ChunkRef, Files, SegmentImage};
+use crate::io::{Clock, Disk, File, World};
+use crate::journal::{CheckpointReader, Entry, FileName, JournalError, newest_first};
+use crate::shard::{Placement, ShardError};
+use crate::url::HostKey;
+use std::path::PathBuf;
+
+/// Where a shard's state comes from.
+#[derive(Clone, Copy)]
+pub(in crate::shard) struct Source<'p> {
+    pub settings: &'p Settings,
+    pub placement: Placement,
+    /// Who reads it, and whose it was.
+    pub index: ShardIndex,
+    pub of: ShardIndex,
+    pub generation: u32,
+    pub chunks: ChunksWanted,
+}
+
+/// What is done with those parts of hosts' queues that are on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::shard) enum ChunksWanted {
+    /// They stay there, in files that are the reader's own.
+    Kept,
+    /// They are read, of all hosts.
+    Read,
+    /// They are read of this host; what others have is not asked about.
+    ReadOf(HostKey),
+}
+
+impl Source<'_> {
+    /// A generation after the first begins with a checkpoint: without one, its files are lost.
+    pub(super) fn check_checkpoints(&self, names: &[FileName]) -> Result<(), ShardError> {
+        if self.generation > 1 && names.is_empty() {
+            let name = self.directory().display().to_string();
+            let what = "its checkpoints are missing";
+            return Err(ShardError::Journal(JournalError::Damaged { name, what, at: 0 }));
+        }
+        Ok(())
+    }
+
+    pub fn directory(&self) -> PathBuf {
+        state_dir(self.of)
+    }
+
+    /// The middle of a host's queues: chunks stay where they are, unless they lie in the files of a
+    /// generation that is to go.
+    pub(super) async fn middle<W: Disk + Clock>(
+        &self,
+        world: &W,
+        files: &Files<W::File>,
+        key: HostKey,
+        chunks: [Vec<ChunkRef>; 4],
+    ) -> Result<Middle, ShardError> {
+        let mut records: [Vec<u8>; 4] = Default::default();
+        match self.chunks {
+            ChunksWanted::Kept => return Ok(Middle::Chunks),
+            ChunksWanted::ReadOf(of) if of != key => return Ok(Middle::Records(records)),
+            ChunksWanted::Read | ChunksWanted::ReadOf(_) => {}
+        }
+        for (class, chunks) in Class::ALL.into_iter().zip(chunks) {
+            for chunk in chunks {
+                let read = tails::read_chunk(world, files, (class, chunk), key).await;
+                records[class.index()].extend(read.map_err(ShardError::Tails)?);
+            }
+        }
+        Ok(Middle::Records(records))
+    }
+
+    /// Whether a host of the source is the reader's now.
+    pub(super) fn is_ours(&self, host: HostKey) -> bool {
+        self.placement.of_host(host) == self.index
+    }
+}
+
+/// The newest checkpoint of a source that is sound from end to end.
+pub(super) async fn newest_sound<W: World>(
+    world: &W,
+    source: Source<'_>,
+    refused: &mut Vec<String>,
+) -> Result<Option<Opened<W::File>>, ShardError> {
+    let names = newest_first(world, &source.directory(), source.generation).await;
+    let names = names.map_err(ShardError::Journal)?;
+    source.check_checkpoints(&names)?;
+    for name in names {
+        let checked = async {
+            CheckpointReader::open(world, &source.directory(), name).await?.read_out().await
+        };
+        match checked.await.map_err(ShardError::Journal) {
+            Ok(()) => return Ok(Some(Opened::open(world, source, name).await?)),
+            Err(error) => refuse(Some(name), error, refused)?,
+        }
+    }
+    Ok(None)
+}
+
+/// A checkpoint, read up to its first host.
+pub(in crate::shard) struct Opened<F> {
+    pub(super) reader: CheckpointReader<F>,
+    /// The last entry of the journal before it, and the file behind it.
+    pub cut: (u64, u64),
+    pub seen: SeenImage,
+    pub(super) segments: Vec<SegmentImage>,
+    pub(super) next: Option<Entry>,
+}
+
+impl<F: File> Opened<F> {
+    pub async fn open<W: Disk<File = F>>(
+        world: &W,
+        source: Source<'_>,
+        name: FileName,
+    ) -> Result<Opened<F>, ShardError> {
+        let failed = ShardError::Journal;
+        let directory = source.directory();
+        let mut reader = CheckpointReader::open(world, &directory, name).await.map_err(failed)?;
+        let begun = reader.next().await.map_err(failed)?;
+        let Some(Entry::Begun { cut_lsn, cut_sequence, .. }) = begun else {
+            return Err(failed(reader.damaged("it has no beginning")));
+        };
+        let mut seen = SeenImage::default();
+        let mut next = reader.next().await.map_err(failed)?;
+        while let Some(Entry::Run { image }) = next {
+            let run = RunImage::unpack(&image);
+            seen.runs.push(run.ok_or_else(|| failed(reader.damaged("a run makes no sense")))?);
+            next = reader.next().await.map_err(failed)?;
+        }
+        let mut segments = Vec::new();
+        while let Some(Entry::Segment { image }) = next {
+            let segment = SegmentImage::unpack(&image);
+            segments.push(segment.ok_or_else(|| failed(reader.damaged("a segment has no sense")))?);
+            next = reader.next().await.map_err(failed)?;
+        }
+        Ok(Opened { reader, cut: (cut_lsn, cut_sequence), seen, segments, next })
+    }
+}
+
+/// Notes why a checkpoint cannot be used, if there may be another that can.
+pub(super) fn refuse(
+    name: Option<FileName>,
+    error: ShardError,
+    refused: &mut Vec<String>,
+) -> Result<(), ShardError> {
+    if error.is_damage() && name.is_some() {
+        tracing::error!("{error}; the checkpoint before it is used");
+        refused.push(error.to_string());
+        return Ok(());
+    }
+    // Without a checkpoint the first journal is missing as a matter of course: what was found first
+    // is the reason.
+    Err(refused.first().cloned().map_or(error, ShardError::Refused))
+}
