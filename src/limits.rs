@@ -254,7 +254,11 @@ pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 /// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
 /// Fingerprints in the sieve's first gate: 256 KiB, so that it stays in a core's own cache.
-pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 14;
+pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 17;
+/// Links of a core that were dealt with lately, by their text, 16 bytes each: with 20,000 hosts whose
+/// pages share 50 links each, as many as pass between two pages of a host. Beyond it the oldest of a
+/// place is forgotten, and looked up as any other.
+pub const LINK_MEMO_COUNT: usize = 1 << 21;
 /// Of the Bloom filter when it is full; with eight bits set a URL, about 0.5 % false "maybe".
 pub const BLOOM_BITS_PER_URL: usize = 12;
 
@@ -419,6 +423,9 @@ pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// One of a shard's two write buffers. A buffer is handed to the disk once it is this full; when
 /// both are, writers wait. A single record may overfill it.
 pub const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
+/// Write buffers of a shard that are in the file and not proven durable while a sync is under way:
+/// those that it proves, and as many beyond; then writers wait. As many are kept for reuse.
+pub const WRITE_BUFFER_COUNT_MAX: usize = 8;
 /// Index lines of the open WARC file, kept until it is closed; at the bound the file is closed
 /// early.
 pub const CDXJ_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -487,6 +494,10 @@ pub const BUDGET_PORTION_MAX: u64 = 256;
 /// Descriptors that are not connections: files, rings, eventfds, and some room.
 pub const OTHER_FILE_COUNT: usize = 1_024;
 
+/// Hosts of the benchmarks' web. Each is asked once a second at most: twice the pages a second that
+/// one core is meant for.
+pub const BENCH_HOST_COUNT: u32 = 20_000;
+
 const _: () = {
     assert!(HOST_NAME_BYTES_MAX < URL_BYTES_MAX, "a URL with the longest host fits");
     assert!(SLOT_COUNT >= SHARD_COUNT_MAX, "every core can own a slot");
@@ -512,6 +523,7 @@ const _: () = {
     assert!(REPEATED_SEGMENT_COUNT_MAX < PATH_SEGMENT_COUNT_MAX);
     assert!(SITEMAP_KEPT_BYTES_MAX <= u32::MAX as usize, "ends of addresses are u32");
     assert!(RECENT_FINGERPRINT_COUNT.is_power_of_two(), "indexed by a mask");
+    assert!(LINK_MEMO_COUNT.is_power_of_two(), "indexed by a mask");
     assert!(SEED_LINE_BYTES_MAX > URL_BYTES_MAX, "every URL we take fits a line");
     assert!(SETTING_TEXT_BYTES_MAX * 8 <= HEAD_BYTES_MAX, "a User-Agent fits a request");
     assert!(TRY_LINE_BYTES_MAX >= DECODED_BYTES_MAX * 3, "a page fits a line, escaped or base64");

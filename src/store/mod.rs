@@ -69,7 +69,7 @@ impl Default for StoreSettings {
             deflate_level: 0,
             block_digest: false,
             roll_bytes: 1 << 30,
-            sync_bytes: 16 << 20,
+            sync_bytes: 4 * crate::limits::WRITE_BUFFER_BYTES as u64,
             sync_ms: 1_000,
             user_agent: String::new(),
             contact: String::new(),

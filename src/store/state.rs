@@ -128,12 +128,17 @@ impl State {
         if ends || self.gatherer.is_full() || due && !self.gatherer.is_empty() {
             self.try_seal(ends);
         }
+        let unsynced_bytes = self.flushed_through - self.synced_through;
+        let is_overdue = self.flushed_since.is_some_and(|since| now >= since + sync_span);
+        // Before more is written: who writes without end would never be synced.
+        if unsynced_bytes >= sync_bytes.max(1) || is_overdue && unsynced_bytes > 0 {
+            return Some(Work::Sync);
+        }
         match std::mem::replace(&mut self.outgoing, Outgoing::Writing) {
             Outgoing::Sealed(batch) => return Some(Work::Write(batch)),
             other => self.outgoing = other,
         }
-        let unsynced_bytes = self.flushed_through - self.synced_through;
-        if unsynced_bytes >= sync_bytes.max(1) || due && unsynced_bytes > 0 {
+        if due && unsynced_bytes > 0 {
             return Some(Work::Sync);
         }
         if self.closing {
@@ -150,11 +155,31 @@ impl State {
         self.flushed_since = self.flushed_since.or(self.outgoing_since.take());
     }
 
-    /// All up to `mark` is durable, and nothing was flushed since.
-    pub(super) fn note_synced(&mut self, mark: u64) {
-        debug_assert!(mark >= self.synced_through && mark == self.flushed_through);
-        self.synced_through = mark;
+    /// A full buffer of the file that is being synced, to be written meanwhile. One that ends its
+    /// file waits.
+    pub(super) fn take_sealed(&mut self) -> Option<Batch> {
+        if self.gatherer.is_full() {
+            self.try_seal(false);
+        }
+        match std::mem::replace(&mut self.outgoing, Outgoing::Writing) {
+            Outgoing::Sealed(batch) if batch.ends_file.is_none() => Some(batch),
+            other => {
+                self.outgoing = other;
+                None
+            }
+        }
+    }
+
+    /// What is flushed so far is being synced: says how much. What comes after waits anew.
+    pub(super) fn note_syncing(&mut self) -> u64 {
         self.flushed_since = None;
+        self.flushed_through
+    }
+
+    /// All up to `mark` is durable.
+    pub(super) fn note_synced(&mut self, mark: u64) {
+        debug_assert!((self.synced_through..=self.flushed_through).contains(&mark));
+        self.synced_through = mark;
     }
 
     pub(super) fn note_failed(&mut self, error: StoreError) {

@@ -7,8 +7,9 @@ use super::state::Work;
 use super::warc_store::Shared;
 use super::{StoreError, StoreWorld};
 use crate::base::Time;
+use crate::base::race::{First, race};
 use crate::io::{Disk, DiskError, File};
-use crate::limits::WRITE_BUFFER_BYTES;
+use crate::limits::{WRITE_BUFFER_BYTES, WRITE_BUFFER_COUNT_MAX};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -16,18 +17,26 @@ use std::task::Poll;
 
 struct OpenFile<F> {
     stem: Stem,
-    file: F,
+    file: Rc<F>,
     synced_bytes: u64,
     /// Its name is durable.
     is_named: bool,
 }
 
+/// What a sync proves once it has succeeded.
+struct Covered {
+    mark: u64,
+    file_bytes: u64,
+    batch_count: usize,
+}
+
 pub(super) struct WriterTask<W: StoreWorld> {
     shared: Rc<Shared<W>>,
     open: Option<OpenFile<W::File>>,
-    /// Batches of the open file that are not proven durable: at most `sync_bytes` and a buffer.
+    /// Batches of the open file that are not proven durable: at most `sync_bytes` and a buffer, and
+    /// [`WRITE_BUFFER_COUNT_MAX`] while they are being synced.
     unsynced: Vec<Batch>,
-    /// An empty buffer, between a sync and the next write.
+    /// Empty buffers, between a sync and the next write: a fresh one costs page faults.
     spare: Vec<Vec<u8>>,
 }
 
@@ -41,7 +50,7 @@ impl<W: StoreWorld> WriterTask<W> {
         loop {
             let result = match self.next_work().await {
                 Work::Write(batch) => self.write(batch).await,
-                Work::Sync => self.sync().await,
+                Work::Sync => self.sync_while_writing().await,
                 Work::Recover => self.recover().await,
                 Work::Stop => break,
             };
@@ -95,7 +104,7 @@ impl<W: StoreWorld> WriterTask<W> {
             Some(open) => open,
             none => {
                 let stem = self.unsynced[first].stem.clone();
-                let file = create_anew(world, &stem).await?;
+                let file = Rc::new(create_anew(world, &stem).await?);
                 // Kept before anything else may fail, so that a recovery finds it.
                 none.insert(OpenFile { stem, file, synced_bytes: 0, is_named: false })
             }
@@ -122,20 +131,69 @@ impl<W: StoreWorld> WriterTask<W> {
     }
 
     async fn sync(&mut self) -> Result<(), StoreError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let covered = self.covered(open.file.size());
+        let synced = open.file.sync().await;
+        self.end_sync(covered, synced)
+    }
+
+    /// Syncs what is in the file, and goes on to write: a sync may take long, and only what was
+    /// there when it began is proven by it.
+    async fn sync_while_writing(&mut self) -> Result<(), StoreError> {
+        let Some(open) = &self.open else { return Ok(()) };
+        let (file, covered) = (open.file.clone(), self.covered(open.file.size()));
+        let mut syncing = pin!(file.sync());
+        let mut written = Ok(());
+        let synced = loop {
+            let shared = self.shared.clone();
+            let has_room = self.unsynced.len() < WRITE_BUFFER_COUNT_MAX;
+            let sealed = poll_fn(|context| {
+                let mut state = shared.state.borrow_mut();
+                match has_room.then(|| state.take_sealed()).flatten() {
+                    Some(batch) => Poll::Ready(batch),
+                    None => {
+                        state.worker = Some(context.waker().clone());
+                        Poll::Pending
+                    }
+                }
+            });
+            match race(syncing.as_mut(), sealed).await {
+                First::Left(synced) => break synced,
+                First::Right(batch) => written = self.write(batch).await,
+            }
+            self.shared.wake_waiters();
+            if written.is_err() {
+                break syncing.await;
+            }
+        };
+        self.end_sync(covered, synced)?;
+        written
+    }
+
+    /// Only this task appends, so what is flushed now is what a sync covers.
+    fn covered(&self, file_bytes: u64) -> Covered {
+        let mark = self.shared.state.borrow_mut().note_syncing();
+        Covered { mark, file_bytes, batch_count: self.unsynced.len() }
+    }
+
+    fn end_sync(
+        &mut self,
+        covered: Covered,
+        synced: Result<(), DiskError>,
+    ) -> Result<(), StoreError> {
+        synced.map_err(StoreError::disk("sync WARC file"))?;
         let Some(open) = &mut self.open else { return Ok(()) };
-        // Only this task appends, so what is flushed now is what the sync covers.
-        let (mark, size) = (self.shared.state.borrow().flushed_through, open.file.size());
-        open.file.sync().await.map_err(StoreError::disk("sync WARC file"))?;
-        open.synced_bytes = size;
-        self.shared.state.borrow_mut().note_synced(mark);
+        open.synced_bytes = covered.file_bytes;
+        self.shared.state.borrow_mut().note_synced(covered.mark);
         // The index of a file that is about to be closed is still needed.
         let ending = if self.ends_file() { self.unsynced.pop() } else { None };
-        for Batch { mut bytes, .. } in self.unsynced.drain(..) {
+        let batch_count = covered.batch_count.min(self.unsynced.len());
+        for Batch { mut bytes, .. } in self.unsynced.drain(..batch_count) {
             bytes.clear();
             bytes.shrink_to(2 * WRITE_BUFFER_BYTES);
             self.spare.push(bytes);
         }
-        self.spare.truncate(1);
+        self.spare.truncate(WRITE_BUFFER_COUNT_MAX);
         self.unsynced.extend(ending.map(|batch| Batch { bytes: Vec::new(), ..batch }));
         Ok(())
     }
