@@ -8,6 +8,7 @@ pub mod notify;
 pub mod oneshot;
 pub mod pack;
 pub mod race;
+pub mod recent;
 pub mod time;
 pub mod watermark;
 

@@ -16,6 +16,7 @@
 
 use super::bloom::Bloom;
 use crate::base::Time;
+use crate::base::recent::Recent;
 use crate::flow::Candidate;
 use crate::limits::{RECENT_FINGERPRINT_COUNT, SEEN_URL_COUNT_MAX};
 use crate::url::Fingerprint;
@@ -137,7 +138,7 @@ impl Default for MemorySieve {
 impl Sieve for MemorySieve {
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
         self.figures.probe_count += 1;
-        if self.recent.contains(fingerprint) {
+        if self.recent.contains(fingerprint.0) {
             self.figures.recent_hit_count += 1;
             return Seen::Known;
         }
@@ -146,7 +147,7 @@ impl Sieve for MemorySieve {
             return Seen::New;
         }
         if self.exact.find(exact_hash(&fingerprint.0), |known| *known == fingerprint.0).is_some() {
-            self.recent.insert(fingerprint);
+            self.recent.insert(fingerprint.0);
             return Seen::Known;
         }
         self.figures.bloom_wrong_count += 1;
@@ -154,7 +155,7 @@ impl Sieve for MemorySieve {
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
-        self.recent.insert(fingerprint);
+        self.recent.insert(fingerprint.0);
         let hash = exact_hash(&fingerprint.0);
         let entry = self.exact.entry(hash, |known| *known == fingerprint.0, exact_hash);
         if let hashbrown::hash_table::Entry::Vacant(vacant) = entry {
@@ -187,34 +188,6 @@ impl Sieve for MemorySieve {
 /// its tag from the top seven, and both ends of a half are equally random.
 pub(super) fn exact_hash(fingerprint: &u128) -> u64 {
     *fingerprint as u64
-}
-
-/// The last fingerprint of each residue, whole: a hit is exact.
-pub(super) struct Recent(Box<[u128]>);
-
-impl Recent {
-    /// An empty place holds a value that belongs to another place, so no fingerprint is known by
-    /// chance: zero everywhere but at place zero, where it is one.
-    /// There are at least two, a power of two.
-    pub(super) fn with_places(count: usize) -> Recent {
-        assert!(count.is_power_of_two() && count >= 2, "indexed by a mask");
-        let mut places = vec![0; count].into_boxed_slice();
-        places[0] = 1;
-        Recent(places)
-    }
-
-    pub(super) fn contains(&self, fingerprint: Fingerprint) -> bool {
-        self.0[self.place(fingerprint)] == fingerprint.0
-    }
-
-    pub(super) fn insert(&mut self, fingerprint: Fingerprint) {
-        let place = self.place(fingerprint);
-        self.0[place] = fingerprint.0;
-    }
-
-    fn place(&self, fingerprint: Fingerprint) -> usize {
-        fingerprint.0 as usize & (self.0.len() - 1)
-    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.begin_checkpoints();
         let mut candidates = candidates.into_iter().peekable();
         while candidates.peek().is_some() {
-            candidates.by_ref().take(SEED_STEP_COUNT).for_each(|candidate| self.offer(candidate));
+            for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
+                self.offer(candidate);
+            }
             self.world.yield_now().await;
             if let Some(journal) = &self.journal
                 && journal.is_backed_up()
@@ -83,7 +85,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     fn take_message(&self, message: Message) {
         match message {
-            Message::Link(candidate) => self.offer(candidate),
+            Message::Link(candidate) => {
+                self.offer(candidate);
+            }
             Message::LinksKept { by, through_count } => self.promises.links_kept(by, through_count),
             Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };

@@ -1,5 +1,6 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
+use super::memo::Bases;
 use super::turns::Hands;
 use super::{Notice, Questions, Reply, Shard};
 use crate::base::oneshot;
@@ -13,7 +14,7 @@ use crate::html::Page;
 use crate::http::{ContentType, DecodeError, ResponseHead};
 use crate::io::{Outbox, World};
 use crate::limits;
-use crate::metrics::{Count, Span};
+use crate::metrics::{Count, Span, Stage};
 use crate::parse::{Parsed, Parser};
 use crate::store::{Position, StoreError, StoredPage};
 use crate::url::Url;
@@ -64,12 +65,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
     }
 
     fn body(&mut self, piece: &[u8]) {
-        let begun = self.shard.world.now();
-        self.payload.update(piece);
-        if let Some(parser) = &mut self.parser {
-            parser.push(piece);
+        let PageSink { shard, payload, parser, .. } = self;
+        let before_ns = shard.booked_ns();
+        shard.spend(Stage::Digest, || payload.update(piece));
+        if let Some(parser) = parser {
+            shard.spend(Stage::Parse, || parser.push(piece));
         }
-        self.parse_ns += self.shard.world.now().since(begun).as_nanos() as u64;
+        self.parse_ns += self.shard.booked_ns() - before_ns;
     }
 }
 
@@ -93,18 +95,20 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let next = self.pace(host, &queued.url, &answer, outcome);
         self.book(host, &queued.url, queued.tries_made(), &answer, outcome);
 
-        let begun = self.world.now();
+        let before_ns = self.booked_ns();
         let parsed = match parser {
-            Some(parser) => parser.finish(&mut self.decoders.borrow_mut()),
+            Some(parser) => {
+                self.spend(Stage::Parse, || parser.finish(&mut self.decoders.borrow_mut()))
+            }
             None => Parsed::default(),
         };
         if let Some(page) = &parsed.page {
-            self.route_links(&queued, page, &answer);
+            self.spend(Stage::Links, || self.route_links(&queued, page, &answer));
         }
         if let Some(target) = target {
             self.route_redirect(&queued, target);
         }
-        parse_ns += self.world.now().since(begun).as_nanos() as u64;
+        parse_ns += self.booked_ns() - before_ns;
         if is_sitemap && outcome.is_page() {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
@@ -198,11 +202,18 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let depth = queued.depth.saturating_add(1);
         let (mut found, mut refused, mut outside) = (0, 0, 0);
         let base = page.base_url(&queued.url);
-        for link in page.links() {
+        let hrefs = page.links().map(|link| link.href);
+        let keys = self.memo.borrow_mut().look_up(&Bases::of(&base), hrefs);
+        let mut remembered = 0;
+        for (link, (key, is_known)) in page.links().zip(&keys) {
             found += 1;
             let nofollow = (link.nofollow() || robots.nofollow) && !follow_all;
             if nofollow || !link.leads_to_page() || depth > self.plan.settings.depth_max {
                 outside += 1;
+                continue;
+            }
+            if *is_known {
+                remembered += 1;
                 continue;
             }
             let Ok(url) = base.join(link.href) else {
@@ -215,9 +226,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             let url = self.normaliser.normalise(url);
             let trail = Trail::default();
-            self.route(Candidate { url, depth, class: Class::Normal, via: Via::Link, trail });
+            let (class, via) = (Class::Normal, Via::Link);
+            if self.route(Candidate { url, depth, class, via, trail }) {
+                self.memo.borrow_mut().remember(*key);
+            }
         }
+        self.memo.borrow_mut().give_back(keys);
         let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::LinksRemembered, remembered);
+        metrics.add(Count::UrlsKnown, remembered);
         metrics.add(Count::LinksFound, found);
         metrics.add(Count::LinksRefused, refused);
         metrics.add(Count::LinksOutside, outside);
@@ -257,6 +274,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         metrics.record(Span::Store, self.world.now().since(begun));
         if is_page {
             metrics.add(Count::BytesPayload, bytes);
+            metrics.add(Count::BytesDecoded, parsed.decoded_bytes);
             metrics.add(Count::Revisits, u64::from(known.is_some()));
             metrics.add(Count::NearDuplicates, u64::from(near.is_some()));
             metrics.add(Count::BodiesUndecoded, u64::from(undecoded.is_some()));
@@ -313,8 +331,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             near,
             undecoded,
         };
-        let position = self.store.write(&page).await?;
+        let position = self.spend_on(Stage::Store, self.store.write(&page)).await?;
         self.count_stored(&position);
+        // Into the response as it came, and from there into the record.
+        let copied_bytes = answer.response.len() as u64 + position.length;
+        self.metrics.borrow_mut().add(Count::BytesCopied, copied_bytes);
         Ok(position)
     }
 

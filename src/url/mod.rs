@@ -264,6 +264,11 @@ impl Url {
         query.map_or(self.text.len(), |query| self.path_start as usize + query)
     }
 
+    /// The URL up to the last slash of its path: what a relative reference is appended to.
+    pub fn directory(&self) -> &str {
+        &self.text[..self.directory_end()]
+    }
+
     /// Behind the last slash of the path: what a relative reference is appended to.
     fn directory_end(&self) -> usize {
         let path = &self.text.as_bytes()[self.path_start as usize..self.path_end()];

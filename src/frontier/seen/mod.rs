@@ -38,8 +38,9 @@ pub use jobs::{Finished, Job};
 pub use run::RunImage;
 
 use super::leftovers::Leftovers;
-use super::sieve::{Recent, Seen, Sieve, SieveFigures, exact_hash};
+use super::sieve::{Seen, Sieve, SieveFigures, exact_hash};
 use crate::base::Time;
+use crate::base::recent::Recent;
 use crate::flow::Candidate;
 use crate::io::DiskError;
 use crate::limits;
@@ -407,7 +408,7 @@ impl<F> DiskSieve<F> {
         for index in *next..end {
             let fingerprint = Fingerprint(batch.needles()[index].fingerprint());
             if found.has(index) {
-                self.recent.insert(fingerprint);
+                self.recent.insert(fingerprint.0);
             } else {
                 unfound.push((index, fingerprint));
             }
@@ -528,7 +529,7 @@ impl<F> DiskSieve<F> {
 impl<F> Sieve for DiskSieve<F> {
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
         self.figures.probe_count += 1;
-        if self.recent.contains(fingerprint) {
+        if self.recent.contains(fingerprint.0) {
             self.figures.recent_hit_count += 1;
             return Seen::Known;
         }
@@ -538,7 +539,7 @@ impl<F> Sieve for DiskSieve<F> {
         }
         let in_frozen = |frozen: &Rc<Fresh>| contains(frozen, fingerprint);
         if contains(&self.fresh, fingerprint) || self.frozen.as_ref().is_some_and(in_frozen) {
-            self.recent.insert(fingerprint);
+            self.recent.insert(fingerprint.0);
             return Seen::Known;
         }
         if self.runs.is_empty() {
@@ -550,7 +551,7 @@ impl<F> Sieve for DiskSieve<F> {
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
-        self.recent.insert(fingerprint);
+        self.recent.insert(fingerprint.0);
         if self.frozen.as_ref().is_some_and(|frozen| contains(frozen, fingerprint)) {
             return;
         }
