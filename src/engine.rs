@@ -191,8 +191,8 @@ fn within_open_files(mut settings: Settings, core_count: usize) -> Settings {
             "limit of open files: fewer connections are kept; raise it with `ulimit -n`"
         );
         settings.fetch_slots = settings.fetch_slots.min((share / 2).max(1));
-        settings.keep_alive_count_max =
-            settings.keep_alive_count_max.min(share - (share / 2).max(1).min(share));
+        let rest = share.saturating_sub(settings.fetch_slots);
+        settings.keep_alive_count_max = settings.keep_alive_count_max.min(rest);
     }
     settings
 }

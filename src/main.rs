@@ -12,7 +12,8 @@ use flags::{
 };
 use nephila::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
-use nephila::bench::{frontier, seen};
+use nephila::bench::suites::{self, Suite};
+use nephila::bench::{frontier, report, seen};
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
@@ -248,6 +249,13 @@ fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     let shown = match flags.suite {
         flags::Suite::Seen => bench_seen(flags, &dir),
         flags::Suite::Frontier => bench_frontier(flags, &dir),
+        flags::Suite::Limit => bench_crawl(Suite::Limit, flags, &dir),
+        flags::Suite::Small => bench_crawl(Suite::Small, flags, &dir),
+        flags::Suite::Real => bench_crawl(Suite::Real, flags, &dir),
+        flags::Suite::Tls => bench_crawl(Suite::Tls, flags, &dir),
+        flags::Suite::Cold => bench_crawl(Suite::Cold, flags, &dir),
+        flags::Suite::Scale => bench_crawl(Suite::Scale, flags, &dir),
+        flags::Suite::Latency => bench_crawl(Suite::Latency, flags, &dir),
     };
     if flags.dir.is_none() {
         std::fs::remove_dir_all(&dir).map_err(failed)?;
@@ -255,11 +263,40 @@ fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     print_out(&shown?)
 }
 
+fn bench_crawl(suite: Suite, flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
+    let options = flags.options(dir).map_err(usage)?;
+    let signals = signals()?;
+    let mut watch = watching(false);
+    let report = suites::run(suite, &options, Some(&signals), &mut watch, &mut |text| {
+        say(Progress::CLEAR);
+        say(text);
+    });
+    let report = report.map_err(failed)?;
+    filed(flags, &report)?;
+    if let Some(failure) = report.failures.first() {
+        say(&report.text());
+        return Err(Failure::Failed(failure.clone()));
+    }
+    match flags.json {
+        true => json_line(&report.json()).map_err(failed),
+        false => Ok(report.text()),
+    }
+}
+
+fn filed(flags: &BenchFlags, report: &report::Report) -> Result<(), Failure> {
+    if let Some(folder) = &flags.file {
+        for path in report.file(folder).map_err(failed)? {
+            say(&format!("filed: {}\n", path.display()));
+        }
+    }
+    Ok(())
+}
+
 fn bench_seen(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
     let plan = seen::Plan {
         url_count: flags.urls,
         is_uniform: matches!(flags.draw, flags::Draw::Uniform),
-        core: flags.core,
+        core: flags.cores().map_err(usage)?.1.first().copied(),
     };
     let marks = seen::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
     match flags.json {
@@ -269,12 +306,13 @@ fn bench_seen(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
 }
 
 fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
+    let host_count = flags.hosts.unwrap_or(1_000_000);
     let plan = frontier::Plan {
         url_count: flags.urls,
         // The first URLs bring the hosts.
-        host_count: flags.hosts.min(u32::try_from(flags.urls).unwrap_or(u32::MAX)),
+        host_count: host_count.min(u32::try_from(flags.urls).unwrap_or(u32::MAX)),
         memory_mb: flags.memory,
-        core: flags.core,
+        core: flags.cores().map_err(usage)?.1.first().copied(),
     };
     let marks = frontier::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
     match flags.json {

@@ -372,7 +372,9 @@ impl Course {
         match next {
             Next::Url(queued) => {
                 self.check(host, &queued);
-                self.frontier.borrow_mut().release(host, Time::ZERO);
+                let mut frontier = self.frontier.borrow_mut();
+                frontier.complete(host, queued.url.fingerprint());
+                frontier.release(host, Time::ZERO);
             }
             Next::OnDisk => {
                 self.wait_count.set(self.wait_count.get() + 1);

@@ -4,6 +4,7 @@
 //! so it is tested without threads or terminals; the thread that receives reports and signals is
 //! the engine's. Text from the web passes through [`crate::base::escape`] before it is printed.
 
+pub mod cost;
 mod figures;
 mod json;
 mod progress;

@@ -1,5 +1,6 @@
 //! How a crawl ended: as a table for people, as an object for programs, and as an exit code.
 
+use super::cost::PageCosts;
 use super::figures::{bytes_text, count_text, latency_text, rate_text};
 use crate::base::escape;
 use crate::engine::{EndReason, Summary};
@@ -88,6 +89,7 @@ pub fn json(summary: &Summary) -> Value {
         "urls_queued": summary.gauges.urls_queued,
         "queues": queues_json(&summary.gauges),
         "seen": seen_json(&summary.gauges),
+        "per_page": PageCosts::of(metrics, &summary.gauges).json(),
         "connections_open": summary.gauges.streams_open,
         "warc_files": warc_files,
     })
@@ -168,6 +170,16 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     writeln!(out)?;
     for (name, figure, remark) in rows {
         writeln!(out, "  {name:<12}{figure:>14}   {remark}")?;
+    }
+    let costs = PageCosts::of(metrics, &summary.gauges);
+    if costs.cpu_us > 0.0 {
+        let PageCosts { syscalls, keep_alive_rate, .. } = costs;
+        let reused = 100.0 * keep_alive_rate;
+        writeln!(out, "\nCPU time a page: {}", costs.text())?;
+        writeln!(
+            out,
+            "  {syscalls:.2} system calls; {reused:.1} % of requests on kept connections"
+        )?;
     }
     Ok(())
 }

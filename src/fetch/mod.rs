@@ -13,6 +13,7 @@ pub use exchange::{Answer, Connection};
 pub use tls::{TlsError, TlsPolicy};
 
 use crate::base::Time;
+use crate::config::Settings;
 use crate::flow::Outcome;
 use crate::http::{ResponseHead, Validators};
 use crate::io::World;
@@ -36,6 +37,21 @@ pub struct Patience {
     pub body_bytes_max: u64,
     pub keep_alive_count_max: usize,
     pub keep_alive_ms: u64,
+}
+
+impl Patience {
+    pub fn of(settings: &Settings) -> Patience {
+        Patience {
+            connect_ms: settings.connect_timeout_ms,
+            tls_ms: settings.tls_timeout_ms,
+            first_byte_ms: settings.first_byte_timeout_ms,
+            head_ms: settings.head_timeout_ms,
+            body_ms: settings.body_timeout_ms,
+            body_bytes_max: settings.body_bytes_max as u64,
+            keep_alive_count_max: settings.keep_alive_count_max,
+            keep_alive_ms: settings.keep_alive_ms,
+        }
+    }
 }
 
 /// Who sees a response while it arrives.

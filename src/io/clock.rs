@@ -12,10 +12,27 @@ pub trait Clock {
     /// CPU time this core's thread has used so far, in nanoseconds; simulated cores use none.
     fn cpu_ns(&self) -> u64;
 
+    /// What this core's way to the system has cost so far; simulated cores pay nothing.
+    fn effort(&self) -> Effort {
+        Effort::default()
+    }
+
     fn sleep_until(&self, at: Time) -> impl Future<Output = ()>;
 
     /// Lets other tasks of this core run. Long loops call it between pieces of work.
     fn yield_now(&self) -> impl Future<Output = ()>;
+}
+
+/// System calls and buffers of one core since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effort {
+    pub syscall_count: u64,
+    /// Time in system calls that did not wait, and in handing out what they brought.
+    pub syscall_ns: u64,
+    pub dispatch_ns: u64,
+    /// Pieces received into the ring's buffers, and times that none was free.
+    pub piece_count: u64,
+    pub starved_count: u64,
 }
 
 pub trait Random {

@@ -14,7 +14,7 @@ pub mod net;
 pub mod ring;
 pub mod sim;
 
-pub use clock::{Clock, Random, Spawn};
+pub use clock::{Clock, Effort, Random, Spawn};
 pub use disk::{Disk, DiskError, File, make_dir};
 pub use mailbox::{Inbox, Outbox};
 pub use net::{Datagram, Listener, Net, NetError, Stream};

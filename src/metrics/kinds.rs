@@ -35,9 +35,16 @@ kinds! {
         BytesSent = "bytes_sent",
         /// Payloads of pages, transfer coding removed, content coding not.
         BytesPayload = "bytes_payload",
+        /// Bodies of pages that were parsed, content coding removed.
+        BytesDecoded = "bytes_decoded",
+        /// Copied by the program on a page's way: from the ring's buffers into the response, and
+        /// from there into the record.
+        BytesCopied = "bytes_copied",
         /// Written to WARC files, after compression.
         BytesStored = "bytes_stored",
         LinksFound = "links_found",
+        /// Of these: dealt with a moment ago, on another page. Among the known URLs.
+        LinksRemembered = "links_remembered",
         /// Links beyond the cap of a page: dropped.
         LinksOverCap = "links_over_cap",
         /// Links that are not URLs, or not http(s).
@@ -143,6 +150,32 @@ kinds! {
         Total = "total",
         /// Actual start minus the time the host became eligible.
         Lateness = "lateness",
+    }
+}
+
+kinds! {
+    /// What a core's time goes to. Each excludes what of it belongs to another.
+    Stage {
+        /// System calls of the ring: the kernel's part of every send, receive, connect and write.
+        Ring = "ring",
+        /// What the ring brought, handed to those who wait for it.
+        Dispatch = "dispatch",
+        /// A visit beside all below: names, rules, turns, heads and framing, the request's log.
+        Visit = "visit",
+        Digest = "digest",
+        /// Content coding, tokens, text, SimHash.
+        Parse = "parse",
+        /// Links: joined, normalised, looked up, queued or sent to their core.
+        Links = "links",
+        Store = "store",
+        /// Entries of ends, and waiting for what they promise.
+        Ends = "ends",
+        /// Choice of hosts, and the start of their visits.
+        Schedule = "schedule",
+        /// Mail from other cores.
+        Mail = "mail",
+        /// Jobs of URL seen and of the queues on disk, and checkpoints.
+        Disk = "disk",
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod kinds;
 
-pub use kinds::{Count, Span};
+pub use kinds::{Count, Span, Stage};
 
 use crate::flow::{Outcome, ShardIndex};
 use crate::limits::{SPAN_SIGNIFICANT_DIGITS, SPAN_US_MAX};
@@ -17,6 +17,7 @@ use std::time::Duration;
 pub struct Metrics {
     outcomes: [u64; Outcome::COUNT],
     counts: [u64; Count::COUNT],
+    stages_ns: [u64; Stage::COUNT],
     /// By [`Span::index`]. About 24 KiB each: the price of two digits from 1 us to ten minutes.
     spans: Vec<Histogram<u64>>,
 }
@@ -65,6 +66,10 @@ pub struct Gauges {
     pub busy_permille: u64,
     /// Resident memory of the whole process: the same from every core.
     pub resident_bytes: u64,
+    /// System calls of the ring, pieces received into its buffers, and times none was free.
+    pub syscalls: u64,
+    pub pieces_received: u64,
+    pub buffers_starved: u64,
     /// CPU time of the core's thread, and when it was read: two reports give the load.
     pub cpu_ns: u64,
     pub at_ns: u64,
@@ -83,6 +88,7 @@ impl Metrics {
         Metrics {
             outcomes: [0; Outcome::COUNT],
             counts: [0; Count::COUNT],
+            stages_ns: [0; Stage::COUNT],
             spans: Span::ALL.iter().map(|_| empty_histogram()).collect(),
         }
     }
@@ -93,6 +99,15 @@ impl Metrics {
 
     pub fn count(&self, count: Count) -> u64 {
         self.counts[count.index()]
+    }
+
+    /// Sets what a stage has cost so far.
+    pub fn set_stage_ns(&mut self, stage: Stage, spent_ns: u64) {
+        self.stages_ns[stage.index()] = spent_ns;
+    }
+
+    pub fn stage_ns(&self, stage: Stage) -> u64 {
+        self.stages_ns[stage.index()]
     }
 
     /// One more request ended like this.
@@ -139,9 +154,27 @@ impl Metrics {
         };
         add(&mut self.outcomes, &other.outcomes);
         add(&mut self.counts, &other.counts);
+        add(&mut self.stages_ns, &other.stages_ns);
         for (mine, theirs) in self.spans.iter_mut().zip(&other.spans) {
             mine.add(theirs).expect("all histograms have the same range");
         }
+    }
+}
+
+impl Metrics {
+    /// What was added since an earlier copy of the same metrics.
+    pub fn since(&self, earlier: &Metrics) -> Metrics {
+        let mut since = self.clone();
+        let take = |mine: &mut [u64], theirs: &[u64]| {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine -= theirs);
+        };
+        take(&mut since.outcomes, &earlier.outcomes);
+        take(&mut since.counts, &earlier.counts);
+        take(&mut since.stages_ns, &earlier.stages_ns);
+        for (mine, theirs) in since.spans.iter_mut().zip(&earlier.spans) {
+            mine.subtract(theirs).expect("an earlier copy has no more than a later one");
+        }
+        since
     }
 }
 
@@ -161,6 +194,19 @@ impl Gauges {
     pub fn seen_wrong_rate(&self) -> f64 {
         let new = self.seen_filter_right + self.seen_filter_wrong;
         self.seen_filter_wrong as f64 / new.max(1) as f64
+    }
+
+    /// What was spent since an earlier look: time and system calls. What goes up and down stays as
+    /// it is now.
+    pub fn since(&self, earlier: &Gauges) -> Gauges {
+        Gauges {
+            cpu_ns: self.cpu_ns - earlier.cpu_ns,
+            at_ns: self.at_ns - earlier.at_ns,
+            syscalls: self.syscalls - earlier.syscalls,
+            pieces_received: self.pieces_received - earlier.pieces_received,
+            buffers_starved: self.buffers_starved - earlier.buffers_starved,
+            ..*self
+        }
     }
 
     /// Adds another core's: sums, but for the process-wide memory, the longest lag, and the load,
@@ -184,6 +230,11 @@ impl Gauges {
         self.fetches_active += other.fetches_active;
         self.streams_open += other.streams_open;
         self.buffers_lent += other.buffers_lent;
+        self.syscalls += other.syscalls;
+        self.pieces_received += other.pieces_received;
+        self.buffers_starved += other.buffers_starved;
+        self.cpu_ns += other.cpu_ns;
+        self.at_ns = self.at_ns.max(other.at_ns);
         self.busy_permille += other.busy_permille;
         self.resident_bytes = self.resident_bytes.max(other.resident_bytes);
     }

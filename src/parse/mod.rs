@@ -25,12 +25,15 @@ pub struct Parsed {
     pub simhash: Option<u64>,
     /// The body could not be decoded to its end: raw bytes are kept, what was found before stands.
     pub failed: Option<DecodeError>,
+    /// Of the body that was read, its content coding removed.
+    pub decoded_bytes: u64,
 }
 
 pub struct Parser {
     decoder: Option<Decoder>,
     handler: Handler,
     failed: Option<DecodeError>,
+    decoded_bytes: u64,
 }
 
 /// Boxed: a parser waits in a fetch task, and most tasks wait for bodies that are not HTML.
@@ -41,6 +44,24 @@ enum Handler {
     Sitemap(Box<ListReader>),
     /// Stored as it is.
     Opaque,
+}
+
+impl Handler {
+    fn take(&mut self, bytes: &[u8]) {
+        match self {
+            Handler::Html(html) => {
+                let (reader, hasher) = &mut **html;
+                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
+            }
+            Handler::Lol(lol) => {
+                let (reader, hasher) = &mut **lol;
+                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
+            }
+            Handler::Text(hasher) => hasher.push_text(bytes),
+            Handler::Sitemap(list) => list.push(bytes),
+            Handler::Opaque => {}
+        }
+    }
 }
 
 impl Parser {
@@ -87,7 +108,7 @@ impl Parser {
 
     fn with(handler: Handler, decoder: Result<Option<Decoder>, DecodeError>) -> Parser {
         let failed = decoder.as_ref().err().copied();
-        Parser { decoder: decoder.unwrap_or(None), handler, failed }
+        Parser { decoder: decoder.unwrap_or(None), handler, failed, decoded_bytes: 0 }
     }
 
     /// Takes the next piece of the body.
@@ -96,26 +117,17 @@ impl Parser {
         if self.failed.is_some() {
             return;
         }
-        let handler = &mut self.handler;
-        let mut take = |bytes: &[u8]| match handler {
-            Handler::Html(html) => {
-                let (reader, hasher) = &mut **html;
-                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
-            }
-            Handler::Lol(lol) => {
-                let (reader, hasher) = &mut **lol;
-                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
-            }
-            Handler::Text(hasher) => hasher.push_text(bytes),
-            Handler::Sitemap(list) => list.push(bytes),
-            Handler::Opaque => {}
+        let (handler, decoded_bytes) = (&mut self.handler, &mut self.decoded_bytes);
+        let mut take = |bytes: &[u8]| {
+            *decoded_bytes += bytes.len() as u64;
+            handler.take(bytes);
         };
         self.failed = decoder.push(piece, &mut take).err();
     }
 
     /// The body has ended, or was cut.
     pub fn finish(self, decoders: &mut DecoderPool) -> Parsed {
-        let Parser { decoder, handler, mut failed } = self;
+        let Parser { decoder, handler, mut failed, decoded_bytes } = self;
         if let Some(mut decoder) = decoder {
             failed = failed.or_else(|| decoder.finish().err());
             decoders.give_back(decoder);
@@ -141,6 +153,6 @@ impl Parser {
             }
             Handler::Opaque => (None, None),
         };
-        Parsed { page, listed, simhash, failed }
+        Parsed { page, listed, simhash, failed, decoded_bytes }
     }
 }

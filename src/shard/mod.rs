@@ -13,12 +13,14 @@
 //! 5. the host goes back to the frontier with the time of its next turn.
 
 mod checkpoints;
+mod cost;
 mod errand;
 mod error;
 mod health;
 mod image;
 mod inspection;
 mod mail;
+mod memo;
 mod mesh;
 mod pace;
 mod page;
@@ -58,14 +60,16 @@ use crate::http::DecoderPool;
 use crate::io::{Inbox, Outbox, World};
 use crate::journal::{self, Journal};
 use crate::limits;
-use crate::metrics::{Count, Gauges, Metrics, Report, Span};
+use crate::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
 use crate::store::{DeadLetter, Life, RequestLog, StoreError, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, Url, registrable_domain};
 use checkpoints::Checkpoints;
+use cost::Costs;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
+use memo::LinkMemo;
 use mesh::Mesh;
 use pace::Pace;
 use pause::DiskCare;
@@ -176,6 +180,8 @@ struct Shard<W: World, O, C> {
     /// The state was dealt anew, and is in no checkpoint yet.
     is_dealt: bool,
     disk: DiskCare,
+    costs: Costs,
+    memo: RefCell<LinkMemo>,
     mesh: RefCell<Mesh<O>>,
     control: C,
     metrics: RefCell<Metrics>,
@@ -217,16 +223,19 @@ where
     C: Outbox<Notice>,
 {
     let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
-    let spawn = |task: Pin<Box<dyn Future<Output = ()>>>| shard.world.spawn(task);
-    spawn(Box::pin(shard.clone().take_mail(inbox)));
-    spawn(Box::pin(shard.clone().keep_house()));
-    spawn(Box::pin(shard.clone().keep_sieve()));
-    spawn(Box::pin(shard.clone().keep_tails()));
-    spawn(Box::pin(shard.clone().keep_ends()));
-    spawn(Box::pin(shard.clone().keep_owed()));
-    spawn(Box::pin(shard.clone().keep_checkpoints()));
+    let spawn = |stage: Stage, task: Pin<Box<dyn Future<Output = ()>>>| {
+        let shard = shard.clone();
+        shard.world.clone().spawn(async move { shard.spend_on(stage, task).await });
+    };
+    spawn(Stage::Mail, Box::pin(shard.clone().take_mail(inbox)));
+    spawn(Stage::Schedule, Box::pin(shard.clone().keep_house()));
+    spawn(Stage::Disk, Box::pin(shard.clone().keep_sieve()));
+    spawn(Stage::Disk, Box::pin(shard.clone().keep_tails()));
+    spawn(Stage::Ends, Box::pin(shard.clone().keep_ends()));
+    spawn(Stage::Mail, Box::pin(shard.clone().keep_owed()));
+    spawn(Stage::Disk, Box::pin(shard.clone().keep_checkpoints()));
     shard.begin().await?;
-    let is_drained = shard.schedule().await;
+    let is_drained = shard.spend_on(Stage::Schedule, shard.schedule()).await;
     if is_drained && let Err(error) = shard.end_journal().await {
         shard.notice(Notice::StoreFailed { shard: index, error });
     }
@@ -299,7 +308,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             robots: RefCell::new(robots),
             errands: RefCell::default(),
             sitemaps: RefCell::new(sitemaps),
-            client: Client::new(world.clone(), &agent, patience(settings), tls),
+            client: Client::new(world.clone(), &agent, Patience::of(settings), tls),
             decoders: RefCell::default(),
             normaliser: Normaliser::new(&settings.extra_parameters),
             digests: RefCell::default(),
@@ -314,6 +323,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             recovery: RefCell::new(recovery),
             is_dealt,
             disk: DiskCare::default(),
+            costs: Costs::default(),
+            memo: RefCell::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),
@@ -415,7 +426,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.spend_budget();
         let shard = self.clone();
         self.world.spawn(async move {
-            shard.visit(host, turn).await;
+            shard.spend_on(Stage::Visit, shard.visit(host, turn)).await;
             shard.active_count.set(shard.active_count.get() - 1);
             shard.wake.poke();
         });
@@ -482,21 +493,25 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
-    fn route(&self, candidate: Candidate) {
+    /// Brings a candidate to the core that judges it. False if it was dropped: should it come
+    /// again, it is to be judged again.
+    fn route(&self, candidate: Candidate) -> bool {
         let owner = self.plan.placement.of_host(candidate.url.host_key());
         if owner == self.index {
-            self.offer(candidate);
-        } else {
-            self.promises.link_sent(owner);
-            self.mesh.borrow_mut().post(owner, Message::Link(candidate));
+            return self.offer(candidate);
         }
+        self.promises.link_sent(owner);
+        self.mesh.borrow_mut().post(owner, Message::Link(candidate));
+        true
     }
 
-    fn offer(&self, candidate: Candidate) {
+    /// False if it was dropped.
+    fn offer(&self, candidate: Candidate) -> bool {
         let now = self.world.now();
         let note = |queued: &Queued| self.admitted(queued);
         let offered = self.frontier.borrow_mut().offer_noting(candidate, now, note);
         self.offered(offered);
+        !matches!(offered, Offered::Dropped(_))
     }
 
     /// A URL was taken: said to the journal in the same breath.
@@ -556,7 +571,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn report(&self) -> Report {
         self.settle();
         let frontier = self.frontier.borrow();
+        let effort = self.world.effort();
         let gauges = self.tail_gauges(Gauges {
+            syscalls: effort.syscall_count,
+            pieces_received: effort.piece_count,
+            buffers_starved: effort.starved_count,
             hosts: frontier.host_count() as u64,
             hosts_ready: frontier.ready_count() as u64,
             hosts_waiting: frontier.waiting_count() as u64,
@@ -567,7 +586,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             at_ns: self.world.now().0,
             ..self.sieve_gauges(&frontier)
         });
-        Report { shard: self.index, metrics: self.metrics.borrow().clone(), gauges }
+        let mut metrics = self.metrics.borrow().clone();
+        self.book_costs(&mut metrics);
+        Report { shard: self.index, metrics, gauges }
     }
 
     /// True if the control thread had room for it. It reads fast; a lost report is made good by the
@@ -578,18 +599,5 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.metrics.borrow_mut().add(Count::NoticesLost, 1);
         }
         taken
-    }
-}
-
-fn patience(settings: &Settings) -> Patience {
-    Patience {
-        connect_ms: settings.connect_timeout_ms,
-        tls_ms: settings.tls_timeout_ms,
-        first_byte_ms: settings.first_byte_timeout_ms,
-        head_ms: settings.head_timeout_ms,
-        body_ms: settings.body_timeout_ms,
-        body_bytes_max: settings.body_bytes_max as u64,
-        keep_alive_count_max: settings.keep_alive_count_max,
-        keep_alive_ms: settings.keep_alive_ms,
     }
 }

@@ -16,7 +16,7 @@ use crate::frontier::{Frontier, Offered, Sieve};
 use crate::io::{Disk, Outbox, World};
 use crate::journal::JournalError;
 use crate::limits;
-use crate::metrics::{Count, Gauges};
+use crate::metrics::{Count, Gauges, Stage};
 use crate::store::StoreError;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -150,8 +150,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         sieving.active_count.set(sieving.active_count.get() + 1);
         self.world.spawn(async move {
             let sieving = &shard.sieving;
-            let finished = job.run(&shard.world, &sieving.directory, &sieving.is_awaited).await;
-            shard.finish_job(finished).await;
+            let job = job.run(&shard.world, &sieving.directory, &sieving.is_awaited);
+            let finished = shard.spend_on(Stage::Disk, job).await;
+            shard.spend_on(Stage::Disk, shard.finish_job(finished)).await;
             sieving.active_count.set(sieving.active_count.get() - 1);
             sieving.wake.poke();
             sieving.ended.poke();

@@ -17,7 +17,7 @@ use crate::frontier::{HostId, Next, Queued};
 use crate::io::{File, Outbox, World};
 use crate::journal::JournalError;
 use crate::limits;
-use crate::metrics::{Count, Gauges};
+use crate::metrics::{Count, Gauges, Stage};
 use crate::store::StoreError;
 use hashbrown::HashMap;
 use std::cell::{Cell, RefCell};
@@ -161,8 +161,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.tailing.active_count.set(self.tailing.active_count.get() + 1);
         self.world.spawn(async move {
             let tailing = &shard.tailing;
-            let finished = job.run(&shard.world, &tailing.files).await;
-            shard.end_tail_job(finished);
+            let job = job.run(&shard.world, &tailing.files);
+            let finished = shard.spend_on(Stage::Disk, job).await;
+            shard.spend(Stage::Disk, || shard.end_tail_job(finished));
             tailing.active_count.set(tailing.active_count.get() - 1);
             tailing.wake.poke();
             tailing.ended.poke();

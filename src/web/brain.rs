@@ -3,6 +3,7 @@
 
 use crate::base::{Time, WallTime};
 use crate::limits::WEB_LATENCY_MS_MAX;
+use crate::web::bodies::Bodies;
 use crate::web::chance::{chance, mix, normal, scale};
 use crate::web::graph::{Graph, Kind, Place, Rules};
 use crate::web::hostile::{Hostile, Site};
@@ -11,6 +12,7 @@ use crate::web::spec::{SpecError, WebSpec};
 use crate::web::text::Text;
 use crate::web::weather::{Edition, RobotsSpell, Service};
 use std::net::IpAddr;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A synthetic web. About 2 MB of paragraphs and 4 bytes a host, whatever the page count.
 pub struct Web {
@@ -18,6 +20,7 @@ pub struct Web {
     text: Text,
     page_bytes_median: f64,
     hostile: Option<Hostile>,
+    bodies: Option<Bodies>,
 }
 
 /// What the brain reads of a request.
@@ -52,6 +55,11 @@ pub struct Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Page(Place),
+    /// One of the bodies that were brought along, with a remark that is this URL's alone.
+    Body {
+        index: u32,
+        key: u64,
+    },
     /// The page has not changed: 304 and its tag.
     Unchanged(Place),
     Redirect {
@@ -100,13 +108,23 @@ impl Web {
         spec.check()?;
         let text = Text::new(spec.seed);
         let page_bytes_median = spec.page_bytes_median();
-        let mut web = Web { page_bytes_median, graph: Graph::new(spec), text, hostile: None };
+        let graph = Graph::new(spec);
+        let mut web = Web { page_bytes_median, graph, text, hostile: None, bodies: None };
         if web.spec().hostile {
             let WebSpec { port, tls_port, network: [net, _], .. } = *web.spec();
             let neighbour = web.seed_url();
             web.hostile = Some(Hostile::new(Site { port, tls_port, net, neighbour }));
         }
         Ok(web)
+    }
+
+    /// Answers with these in the place of pages, whatever the path.
+    pub fn with_bodies(self, bodies: Option<Bodies>) -> Web {
+        Web { bodies, ..self }
+    }
+
+    pub(super) fn bodies(&self) -> Option<&Bodies> {
+        self.bodies.as_ref()
     }
 
     /// The hostile hosts, where the spec asks for them.
@@ -155,6 +173,11 @@ impl Web {
                     Some(hop) => self.robots_hop_reply(hop),
                     None => Reply::note(404, 0),
                 }
+            }
+            (target, _) if let Some(bodies) = &self.bodies => {
+                let key = mix(draw, xxh3_64(target.as_bytes()));
+                let index = bodies.index(key);
+                Reply { gzip: true, ..Reply::new(200, Answer::Body { index, key }) }
             }
             (_, Some(place)) => self.place_reply(place, request, draw, now),
             (target, None) => self.sitemap_reply(host, target),

@@ -15,6 +15,7 @@
 //! Invariant: one spec, one web. Equal specs give equal bytes on every core and in both worlds.
 //! A core has its own `Web`; nothing is shared.
 
+pub mod bodies;
 mod brain;
 pub mod chance;
 mod connection;
@@ -38,6 +39,7 @@ pub mod tls;
 pub mod truth;
 pub mod weather;
 
+pub use bodies::Bodies;
 pub use brain::{Answer, Reply, Request, Web};
 pub use graph::{Kind, Place, Rules};
 pub use hostile::Hostile;

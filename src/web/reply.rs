@@ -22,6 +22,9 @@ impl Web {
         if reply.status == 304 {
             return out.extend_from_slice(b"\r\n");
         }
+        if let Answer::Body { index, key } = reply.answer {
+            return self.push_brought(index, key, out);
+        }
         let mut pasted = Vec::with_capacity(64);
         if !reply.gzip && !reply.chunked {
             out.extend_from_slice(b"Content-Length: ");
@@ -52,6 +55,17 @@ impl Web {
         }
     }
 
+    fn push_brought(&self, index: u32, key: u64, out: &mut Vec<u8>) {
+        let coded = self.bodies().map_or(&[][..], |bodies| bodies.coded(index));
+        let mut remark = Vec::new();
+        self.push_gzip(format!("<!-- {key:016x} -->\n").as_bytes(), &[], &mut remark);
+        out.extend_from_slice(b"Content-Encoding: gzip\r\nContent-Length: ");
+        push_number((coded.len() + remark.len()) as u32, out);
+        out.extend_from_slice(b"\r\n\r\n");
+        out.extend_from_slice(coded);
+        out.extend_from_slice(&remark);
+    }
+
     /// Status line and header fields, but for the body's framing and the empty line.
     fn push_status(&self, reply: &Reply, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 ");
@@ -74,6 +88,7 @@ impl Web {
                 self.push_path(to, out);
                 out.extend_from_slice(b"\r\n");
             }
+            Answer::Body { .. } => out.extend_from_slice(b"Content-Type: text/html\r\n"),
             Answer::Robots { .. } => out.extend_from_slice(b"Content-Type: text/plain\r\n"),
             Answer::Sitemap { part, .. } => {
                 out.extend_from_slice(b"Content-Type: ");
@@ -116,7 +131,7 @@ impl Web {
             Answer::Page(place) => self.push_page(place, out, pasted),
             Answer::Robots { host, edition } => self.push_robots(host, edition, out),
             Answer::Sitemap { host, part } => self.push_sitemap(host, part, out),
-            Answer::Unchanged(_) => {}
+            Answer::Unchanged(_) | Answer::Body { .. } => {}
             Answer::Redirect { .. }
             | Answer::RobotsElsewhere { .. }
             | Answer::Note { .. }

@@ -84,6 +84,12 @@ pub const PROFILES: &[Profile] = &[
     profile("plain", "every URL a page, one way to write a link, no latency", PLAIN),
     profile("small", "one plain host of 200 pages of 25 KB: peer benches", SMALL),
     profile("bench", "20,000 hosts, 10 million pages of 25 KB, log-normal", BENCH),
+    profile("bench-gzip", "as bench, every page gzip-coded", BENCH_GZIP),
+    profile(
+        "bench-tls",
+        "as bench over TLS, 30 % of connections closed after an answer",
+        BENCH_TLS,
+    ),
     profile("rough", "much of everything: errors, redirects, closed and slow hosts", ROUGH),
     profile("storm", "as rough, and most hosts change their ways every quarter of an hour", STORM),
     profile("hostile", "20 plain hosts beside one for each way to hurt a crawler", HOSTILE),
@@ -158,6 +164,9 @@ const BENCH: WebSpec = WebSpec {
     robots_deny_fraction: 0.3,
     ..PLAIN
 };
+
+const BENCH_GZIP: WebSpec = WebSpec { gzip_fraction: 1.0, ..BENCH };
+const BENCH_TLS: WebSpec = WebSpec { tls: true, close_fraction: 0.3, ..BENCH };
 
 const ROUGH: WebSpec = WebSpec {
     split: Split::Skewed,
@@ -316,7 +325,7 @@ mod tests {
             assert_eq!(profile.spec.check(), Ok(()), "{}", profile.name);
         }
         let error = WebSpec::profile("nope").unwrap_err().to_string();
-        assert!(error.contains("default plain small bench rough storm hostile"), "{error}");
+        assert!(error.contains("default plain small bench bench-gzip bench-tls rough"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::io::ring::{
 };
 use crate::io::{Datagram, Inbox, Listener, Net, NetError, Outbox, Spawn};
 use crate::web::tls::{Authority, Tls};
-use crate::web::{FileSink, RequestLog, Server, SpecError, Web, WebSpec};
+use crate::web::{Bodies, FileSink, RequestLog, Server, SpecError, Web, WebSpec};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ pub struct StandPlan {
     pub truth: Option<PathBuf>,
     /// Where the certificate of the web's own authority goes, if it speaks TLS.
     pub ca_out: Option<PathBuf>,
+    /// A folder of files that are served in the place of pages.
+    pub bodies: Option<PathBuf>,
     pub core: Option<usize>,
 }
 
@@ -174,7 +176,14 @@ fn open(
             RequestLog::new(FileSink(file))
         }
     };
-    let web = Rc::new(Web::new(spec.clone()).map_err(StandError::Spec)?);
+    let bodies = match &plan.bodies {
+        None => None,
+        Some(path) => Some(
+            Bodies::read(path).map_err(|error| StandError::File { path: path.clone(), error })?,
+        ),
+    };
+    let web = Web::new(spec.clone()).map_err(StandError::Spec)?;
+    let web = Rc::new(web.with_bodies(bodies));
     if let Some(path) = &plan.truth {
         let failed = |error| StandError::File { path: path.clone(), error };
         let mut file = std::io::BufWriter::new(std::fs::File::create(path).map_err(failed)?);

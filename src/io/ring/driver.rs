@@ -16,6 +16,7 @@
 use super::timers::Alarm;
 use super::{Core, RingError, socket};
 use crate::base::Time;
+use crate::io::Effort;
 use crate::limits;
 use crate::sys::uring::{Event, Key, Operation};
 use glommio::{LocalExecutorBuilder, Placement};
@@ -138,9 +139,16 @@ async fn drive(core: std::rc::Weak<Core>) {
         if core.stopped.get() {
             return;
         }
+        let begun = core.now();
         core.turn(Duration::ZERO);
+        let entered = core.now();
         let busy =
             core.take_events() | core.fire_timers() | core.wake_inboxes() | core.feed_starved();
+        let dispatched = core.now();
+        core.spend(|effort| {
+            effort.syscall_ns += entered.0 - begun.0;
+            effort.dispatch_ns += dispatched.0 - entered.0;
+        });
         let before = POLL_COUNT.get();
         glommio::executor().yield_now().await;
         let idle = !busy && POLL_COUNT.get() == before;
@@ -232,8 +240,15 @@ impl Core {
         self.wake.awake();
     }
 
+    pub(super) fn spend(&self, book: impl FnOnce(&mut Effort)) {
+        let mut effort = self.effort.get();
+        book(&mut effort);
+        self.effort.set(effort);
+    }
+
     fn turn(&self, wait: Duration) {
         let result = self.uring.borrow_mut().turn(wait);
+        self.spend(|effort| effort.syscall_count += 1);
         if let Err(number) = result {
             // The ring is this process's only way to the network: without it nothing is right.
             panic!("io_uring_enter failed with system error {number}");

@@ -17,7 +17,7 @@ pub use mailbox::{RingInbox, RingOutbox, ThreadOutbox, Unbound, Wake, mailbox};
 pub use net::{RingDatagram, RingListener};
 pub use socket::RingStream;
 
-use super::{Clock, Random, Spawn};
+use super::{Clock, Effort, Random, Spawn};
 use crate::base::{Time, WallTime};
 use crate::limits;
 use crate::sys::file::Directory;
@@ -49,6 +49,7 @@ struct Core {
     random: Cell<u64>,
     directory: Option<Directory>,
     stopped: Cell<bool>,
+    effort: Cell<Effort>,
 }
 
 /// Why the world could not be made. The text says what to change.
@@ -105,6 +106,7 @@ impl RingWorld {
             random: Cell::new(process::entropy_u64()),
             directory,
             stopped: Cell::new(false),
+            effort: Cell::default(),
         }));
         driver::start(&world.0);
         Ok(world)
@@ -161,6 +163,10 @@ impl Clock for RingWorld {
 
     fn cpu_ns(&self) -> u64 {
         process::thread_cpu_ns()
+    }
+
+    fn effort(&self) -> Effort {
+        self.0.effort.get()
     }
 
     async fn sleep_until(&self, at: Time) {

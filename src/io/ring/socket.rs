@@ -352,6 +352,7 @@ fn take_receive(core: &Rc<Core>, index: u32, event: Event) -> Option<Waker> {
     match (event.result, event.lease) {
         (1.., Some(lease)) => {
             socket.chunks.push_back(lease);
+            core.spend(|effort| effort.piece_count += 1);
             let waker = socket.waker.take();
             if over {
                 drop(table);
@@ -367,6 +368,7 @@ fn take_receive(core: &Rc<Core>, index: u32, event: Event) -> Option<Waker> {
         (0, _) => socket.ended = Some(Ok(())),
         (result, _) if result == -libc::ENOBUFS => {
             core.starved.borrow_mut().push(index);
+            core.spend(|effort| effort.starved_count += 1);
             return None;
         }
         // Paused by us: armed again when the reader has caught up.

@@ -1,0 +1,294 @@
+//! What a suite found: a table for people, JSON for programs, HdrHistogram logs, and one HTML page
+//! with plots, filed together with the date, the commit and the machine.
+
+use super::BenchError;
+use super::plot::{Bars, Lines, escaped};
+use crate::base::WallTime;
+use crate::sys::process;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Rows under headings. The first column is left-aligned, the others are figures.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    pub title: String,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Plot {
+    Lines(Lines),
+    Bars(Bars),
+}
+
+/// A span's times over one window.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    pub tag: String,
+    pub seconds: f64,
+    pub us: Histogram<u64>,
+}
+
+pub struct Report {
+    pub suite: &'static str,
+    /// What was done, so that it can be done again.
+    pub about: String,
+    pub command: String,
+    pub tables: Vec<Table>,
+    pub plots: Vec<Plot>,
+    pub timed: Vec<Timed>,
+    pub data: Value,
+    /// Why the run does not count, if it does not.
+    pub failures: Vec<String>,
+    pub at: WallTime,
+    pub machine: Machine,
+}
+
+/// Where it was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    pub cpu: String,
+    pub core_count: usize,
+    pub memory_mb: u64,
+    pub kernel: String,
+    pub load: String,
+    pub commit: String,
+}
+
+impl Machine {
+    /// As it is now. What the system does not tell is said to be unknown.
+    pub fn here() -> Machine {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let field = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
+        };
+        let unknown = || "unknown".to_owned();
+        let memory = field(&read("/proc/meminfo"), "MemTotal");
+        let memory_kb = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        let git = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+        let commit = git.ok().filter(|output| output.status.success());
+        let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok());
+        Machine {
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
+            core_count: process::allowed_cores().len(),
+            memory_mb: memory_kb.unwrap_or(0) / 1_024,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load: read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),
+            commit: commit.map_or_else(unknown, |text| text.trim().to_owned()),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Machine { cpu, core_count, memory_mb, kernel, load, commit } = self;
+        format!(
+            "commit {commit}; {cpu}, {core_count} cores, {memory_mb} MB, Linux {kernel}; load {load}"
+        )
+    }
+}
+
+impl Table {
+    pub fn text(&self) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.chain([&self.columns[column]]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut out = format!("{}\n", self.title);
+        for row in [&self.columns].into_iter().chain(&self.rows) {
+            for (index, cell) in row.iter().enumerate() {
+                let width = widths[index];
+                // Writing to a String cannot fail.
+                let _ = match index {
+                    0 => write!(out, "  {cell:<width$}"),
+                    _ => write!(out, "  {cell:>width$}"),
+                };
+            }
+            out.push('\n');
+        }
+        out
+    }
+
+    fn html(&self) -> String {
+        let cells = |row: &[String], tag: &str| -> String {
+            row.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect()
+        };
+        let rows: String =
+            self.rows.iter().map(|row| format!("<tr>{}</tr>", cells(row, "td"))).collect();
+        let (title, columns) = (escaped(&self.title), cells(&self.columns, "th"));
+        format!("<h3>{title}</h3><table><tr>{columns}</tr>{rows}</table>")
+    }
+
+    fn markdown(&self) -> String {
+        let line = |row: &[String]| format!("| {} |\n", row.join(" | "));
+        let rule = format!("|{}\n", "---|".repeat(self.columns.len()));
+        let rows: String = self.rows.iter().map(|row| line(row)).collect();
+        format!("## {}\n\n{}{rule}{rows}\n", self.title, line(&self.columns))
+    }
+}
+
+const PAGE_STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
+    padding:0 1rem;color:#1f2933}table{border-collapse:collapse;margin:.5rem 0 1.5rem}\
+    td,th{padding:.2rem .7rem;border-bottom:1px solid #d9dee3;text-align:right}\
+    td:first-child,th:first-child{text-align:left}svg{display:block;max-width:100%}\
+    svg text{font:11px system-ui,sans-serif;fill:#1f2933}svg .g{stroke:#d9dee3}\
+    svg .m{text-anchor:middle}svg .r{text-anchor:end}.bad{color:#9d0208}";
+
+impl Report {
+    pub fn text(&self) -> String {
+        let mut out = format!("{}: {}\n\n", self.suite, self.about);
+        self.tables.iter().for_each(|table| out.push_str(&format!("{}\n", table.text())));
+        self.failures.iter().for_each(|failure| out.push_str(&format!("FAILED: {failure}\n")));
+        out
+    }
+
+    pub fn json(&self) -> Value {
+        let Machine { cpu, core_count, memory_mb, kernel, load, commit } = &self.machine;
+        json!({
+            "suite": self.suite,
+            "about": self.about,
+            "command": self.command,
+            "at": self.at.to_string(),
+            "machine": {"cpu": cpu, "cores": core_count, "memory_mb": memory_mb, "kernel": kernel,
+                        "load": load, "commit": commit},
+            "failures": self.failures,
+            "data": self.data,
+        })
+    }
+
+    pub fn html(&self) -> String {
+        let mut body = format!(
+            "<h1>nephila bench {}</h1><p>{}</p><p><code>{}</code></p><p>{}, {}</p>",
+            self.suite,
+            escaped(&self.about),
+            escaped(&self.command),
+            self.at,
+            escaped(&self.machine.text())
+        );
+        for failure in &self.failures {
+            body.push_str(&format!("<p class=\"bad\">Does not count: {}</p>", escaped(failure)));
+        }
+        self.tables.iter().for_each(|table| body.push_str(&table.html()));
+        for plot in &self.plots {
+            body.push_str(&match plot {
+                Plot::Lines(lines) => lines.svg(),
+                Plot::Bars(bars) => bars.svg(),
+            });
+        }
+        format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>nephila bench {}</title>\
+             <style>{PAGE_STYLE}</style>{body}</html>\n",
+            self.suite
+        )
+    }
+
+    fn markdown(&self) -> String {
+        let mut out = format!(
+            "# nephila bench {}\n\n{}\n\n`{}`\n\n{}, {}\n\n",
+            self.suite,
+            self.about,
+            self.command,
+            self.at,
+            self.machine.text()
+        );
+        for failure in &self.failures {
+            out.push_str(&format!("**Does not count:** {failure}\n\n"));
+        }
+        self.tables.iter().for_each(|table| out.push_str(&table.markdown()));
+        out
+    }
+
+    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder`; says where.
+    pub fn file(&self, folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
+        let failed = |error| BenchError::System("file the report", error);
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        let date = self.at.to_string();
+        let stem = format!("{}-{}", date.get(..10).unwrap_or(&date), self.suite);
+        let json = format!("{:#}\n", self.json());
+        let mut texts = vec![("md", self.markdown()), ("json", json), ("html", self.html())];
+        if !self.timed.is_empty() {
+            texts.push(("hlog", self.hlog()?));
+        }
+        let mut paths = Vec::new();
+        for (ending, text) in texts {
+            let path = folder.join(format!("{stem}.{ending}"));
+            std::fs::write(&path, text).map_err(failed)?;
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+
+    /// All times, in microseconds, in the log format of HdrHistogram.
+    fn hlog(&self) -> Result<String, BenchError> {
+        let failed = |error: &dyn std::fmt::Debug| BenchError::Histogram(format!("{error:?}"));
+        let mut bytes = Vec::new();
+        let mut serializer = V2DeflateSerializer::new();
+        let begun = UNIX_EPOCH + Duration::from_nanos(self.at.0);
+        let mut log = IntervalLogWriterBuilder::new()
+            .add_comment(&format!("nephila bench {}", self.suite))
+            .with_start_time(begun)
+            .begin_log_with(&mut bytes, &mut serializer)
+            .map_err(|error| failed(&error))?;
+        for timed in &self.timed {
+            let tag = Tag::new(&timed.tag);
+            let span = Duration::from_secs_f64(timed.seconds);
+            log.write_histogram(&timed.us, Duration::ZERO, span, tag)
+                .map_err(|error| failed(&error))?;
+        }
+        String::from_utf8(bytes).map_err(|error| failed(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
+
+    fn report() -> Report {
+        let mut us = Histogram::new_with_bounds(1, 1_000_000, 2).expect("bounds");
+        us.record(250).expect("in bounds");
+        let row = ["one <run>", "12"].map(str::to_owned).to_vec();
+        let columns = ["run", "pages/s"].map(str::to_owned).to_vec();
+        Report {
+            suite: "small",
+            about: "25 KB pages".to_owned(),
+            command: "nephila bench small".to_owned(),
+            tables: vec![Table { title: "Speed".to_owned(), columns, rows: vec![row] }],
+            plots: Vec::new(),
+            timed: vec![Timed { tag: "total".to_owned(), seconds: 30.0, us }],
+            data: json!({"pages_per_second": 12}),
+            failures: vec!["a host was asked too soon".to_owned()],
+            at: WallTime(1_767_225_599_000_000_000),
+            machine: Machine::here(),
+        }
+    }
+
+    #[test]
+    fn a_report_is_filed_in_four_forms_and_each_says_that_it_does_not_count() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = report().file(folder.path()).expect("files");
+        let read = |index: usize| std::fs::read_to_string(&paths[index]).expect("a file");
+        assert!(paths[0].ends_with("2025-12-31-small.md"), "{paths:?}");
+        assert!(read(0).contains("| one <run> | 12 |") && read(0).contains("asked too soon"));
+        let json: Value = serde_json::from_str(&read(1)).expect("JSON");
+        assert_eq!(json["failures"][0], "a host was asked too soon");
+        assert_eq!(json["data"]["pages_per_second"], 12);
+        assert!(read(2).contains("one &lt;run&gt;") && read(2).contains("asked too soon"));
+        let hlog = read(3).into_bytes();
+        let entries: Vec<_> = IntervalLogIterator::new(&hlog).filter_map(Result::ok).collect();
+        let is_total = |entry: &&LogEntry<'_>| matches!(entry, LogEntry::Interval(line) if line.tag().is_some_and(|tag| tag.as_str() == "total"));
+        assert_eq!(entries.iter().filter(is_total).count(), 1, "{entries:?}");
+    }
+
+    #[test]
+    fn a_table_is_aligned() {
+        let text = report().tables[0].text();
+        assert_eq!(text, "Speed\n  run        pages/s\n  one <run>       12\n");
+    }
+}

@@ -1,0 +1,54 @@
+//! What each stage costs this core, in time: the core runs one thing at a time, so the time between
+//! two looks at the clock was spent on what ran between them.
+//!
+//! Owns the sums. Work may be nested: each stage is booked without what inner ones took. Two looks
+//! at the clock a piece of work, some 50 ns. In simulation time stands still meanwhile: all zero.
+
+use super::{Notice, Shard};
+use crate::flow::Mail;
+use crate::io::{Outbox, World};
+use crate::metrics::{Metrics, Stage};
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+#[derive(Default)]
+pub(super) struct Costs {
+    spent_ns: [Cell<u64>; Stage::COUNT],
+    /// The sum of all.
+    booked_ns: Cell<u64>,
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Does `work`, and books its time.
+    pub(super) fn spend<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        let (begun, booked_ns) = (self.world.now(), self.costs.booked_ns.get());
+        let done = work();
+        let took_ns = self.world.now().since(begun).as_nanos() as u64;
+        let inner_ns = self.costs.booked_ns.get() - booked_ns;
+        let spent = &self.costs.spent_ns[stage.index()];
+        spent.set(spent.get() + took_ns.saturating_sub(inner_ns));
+        self.costs.booked_ns.set(booked_ns + took_ns.max(inner_ns));
+        done
+    }
+
+    /// As [`Shard::spend`], for work that waits now and then: waiting costs nothing.
+    pub(super) async fn spend_on<T>(&self, stage: Stage, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| self.spend(stage, || work.as_mut().poll(context))).await
+    }
+
+    /// The sum of what was booked so far, for a part of it by difference.
+    pub(super) fn booked_ns(&self) -> u64 {
+        self.costs.booked_ns.get()
+    }
+
+    pub(super) fn book_costs(&self, metrics: &mut Metrics) {
+        for stage in Stage::ALL {
+            metrics.set_stage_ns(*stage, self.costs.spent_ns[stage.index()].get());
+        }
+        let effort = self.world.effort();
+        metrics.set_stage_ns(Stage::Ring, effort.syscall_ns);
+        metrics.set_stage_ns(Stage::Dispatch, effort.dispatch_ns);
+    }
+}
