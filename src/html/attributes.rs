@@ -26,22 +26,6 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Whether any attribute of this HTML element matters.
-    #[inline]
-    pub fn matter_to(element: TagName) -> bool {
-        matches!(
-            element,
-            TagName::A
-                | TagName::AREA
-                | TagName::LINK
-                | TagName::IFRAME
-                | TagName::FRAME
-                | TagName::META
-                | TagName::BASE
-                | TagName::HTML
-        )
-    }
-
     #[inline]
     pub fn clear(&mut self) {
         self.seen = 0;

@@ -2,11 +2,11 @@
 
 use super::attributes::{Attributes, Slot};
 use super::meta::{RobotsMeta, charset_label, content_language, refresh_url};
-use super::name::TagName;
+use super::name::{TagName, Traits};
 use super::page::{LinkKind, Page, Rel, Span};
 use super::prescan::declared;
 use super::reader::TextSink;
-use super::tokenizer::{Tag, TokenSink, Value};
+use super::tokenizer::{Tag, TokenSink, Value, is_space};
 use crate::limits::{ANCHOR_TEXT_BYTES_MAX, LANGUAGE_BYTES_MAX, TITLE_BYTES_MAX};
 use encoding_rs::Encoding;
 
@@ -16,6 +16,7 @@ pub struct Collector {
     page: Page,
     /// The start tag that is open, and those of its attributes that matter.
     element: TagName,
+    traits: Traits,
     is_foreign: bool,
     attributes: Attributes,
 
@@ -32,6 +33,8 @@ pub struct Collector {
     in_noscript: bool,
     /// Text has flowed since the last break was handed on.
     text_flowed: bool,
+    /// Nothing but white space has come since the last tag.
+    is_blank: bool,
 }
 
 /// A [`Collector`] at work: the tokenizer's sink.
@@ -50,6 +53,7 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
     #[inline]
     fn text(&mut self, piece: &[u8]) {
         let collector = &mut *self.collector;
+        collector.is_blank = false;
         if collector.title_open {
             collector.title.push(piece);
         } else if collector.is_visible() {
@@ -60,6 +64,19 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
                 collector.text_flowed = true;
                 self.text.text(piece);
             }
+        }
+    }
+
+    /// Indentation, most of it: as much as a break.
+    #[inline]
+    fn blank(&mut self, piece: &[u8]) {
+        if !self.collector.is_blank {
+            return self.text(piece);
+        }
+        if self.collector.title_open {
+            self.collector.title.push(b" ");
+        } else if self.collector.is_visible() {
+            self.part_words();
         }
     }
 
@@ -76,31 +93,38 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
 
     #[inline]
     fn start_tag_end(&mut self, self_closing: bool) {
-        self.word_break(self.collector.element);
+        self.word_break(self.collector.traits);
         self.collector.start_tag_end(self_closing);
     }
 
     #[inline]
     fn end_tag(&mut self, tag: Tag<'_>) {
-        self.word_break(tag.name);
-        self.collector.end_tag(tag.name);
+        self.word_break(tag.traits);
+        if tag.traits.has(Traits::ENDS) {
+            self.collector.end_tag(tag.name);
+        }
     }
 }
 
 impl<T: TextSink> CollectorSink<'_, T> {
     /// Words do not run on from one block into the next.
     #[inline]
-    fn word_break(&mut self, name: TagName) {
+    fn word_break(&mut self, traits: Traits) {
+        self.collector.is_blank = true;
+        if !traits.has(Traits::INLINE) {
+            self.part_words();
+        }
+    }
+
+    #[inline]
+    fn part_words(&mut self) {
         let collector = &mut *self.collector;
-        if (T::WANTED && collector.text_flowed) || collector.anchor.is_some() {
-            if is_inline(name) {
-                return;
-            }
+        if collector.anchor.is_some() {
             collector.anchor_text.push(b" ");
-            if T::WANTED && collector.text_flowed {
-                collector.text_flowed = false;
-                self.text.text(b" ");
-            }
+        }
+        if T::WANTED && collector.text_flowed {
+            collector.text_flowed = false;
+            self.text.text(b" ");
         }
     }
 }
@@ -115,6 +139,7 @@ impl Collector {
         self.close_anchor();
         self.close_title();
         self.page.charset = charset;
+        self.page.settle();
         self.page
     }
 
@@ -126,10 +151,11 @@ impl Collector {
     #[inline]
     fn start_tag(&mut self, tag: Tag<'_>) -> bool {
         self.element = tag.name;
+        self.traits = tag.traits;
         self.is_foreign = tag.foreign;
         self.attributes.clear();
         // Of foreign elements only SVG's `a` is a link.
-        Attributes::matter_to(tag.name) && (!tag.foreign || tag.name == TagName::A)
+        self.traits.has(Traits::ATTRIBUTES) && (!tag.foreign || tag.name == TagName::A)
     }
 
     #[inline]
@@ -139,6 +165,12 @@ impl Collector {
         if !self.is_foreign {
             self.hidden = None;
         }
+        if self.traits.has(Traits::STARTS) {
+            self.open_element(self_closing);
+        }
+    }
+
+    fn open_element(&mut self, self_closing: bool) {
         match self.element {
             TagName::A => self.open_anchor(),
             TagName::SCRIPT
@@ -160,7 +192,6 @@ impl Collector {
         }
     }
 
-    #[inline]
     fn end_tag(&mut self, name: TagName) {
         match name {
             TagName::A => self.close_anchor(),
@@ -278,78 +309,52 @@ impl Collector {
     }
 }
 
-/// Elements that do not part words: `<b>f</b>oo` is one.
-#[inline]
-fn is_inline(name: TagName) -> bool {
-    use TagName as T;
-    matches!(
-        name,
-        T::A | T::ABBR
-            | T::ACRONYM
-            | T::B
-            | T::BDI
-            | T::BDO
-            | T::BIG
-            | T::CITE
-            | T::CODE
-            | T::DATA
-            | T::DEL
-            | T::DFN
-            | T::EM
-            | T::FONT
-            | T::I
-            | T::INS
-            | T::KBD
-            | T::LABEL
-            | T::MARK
-            | T::NOBR
-            | T::Q
-            | T::S
-            | T::SAMP
-            | T::SMALL
-            | T::SPAN
-            | T::STRIKE
-            | T::STRONG
-            | T::SUB
-            | T::SUP
-            | T::TIME
-            | T::TT
-            | T::U
-            | T::VAR
-            | T::WBR
-    )
+/// Text with its white space collapsed, up to `MAX` bytes.
+struct Collapsed<const MAX: usize> {
+    bytes: [u8; MAX],
+    len: usize,
 }
 
-/// Text with its white space collapsed, up to `MAX` bytes.
-#[derive(Default)]
-struct Collapsed<const MAX: usize> {
-    bytes: Vec<u8>,
+impl<const MAX: usize> Default for Collapsed<MAX> {
+    fn default() -> Self {
+        Collapsed { bytes: [0; MAX], len: 0 }
+    }
 }
 
 impl<const MAX: usize> Collapsed<MAX> {
-    fn push(&mut self, piece: &[u8]) {
-        for byte in piece {
-            if self.bytes.len() == MAX {
-                return;
+    /// Without a branch for a byte: where words end cannot be foreseen.
+    fn push(&mut self, mut piece: &[u8]) {
+        const { assert!(MAX.is_power_of_two()) }
+        let mut len = self.len;
+        // As if a blank stood before the first byte: there is none at the beginning.
+        let mut after_blank = len == 0 || self.bytes[len - 1] == b' ';
+        while !piece.is_empty() && len < MAX {
+            let (now, later) = piece.split_at(piece.len().min(MAX - len));
+            for byte in now {
+                let is_blank = is_space(*byte);
+                self.bytes[len % MAX] = if is_blank { b' ' } else { *byte };
+                len += usize::from(!(is_blank & after_blank));
+                after_blank = is_blank;
             }
-            if !byte.is_ascii_whitespace() {
-                self.bytes.push(*byte);
-            } else if self.bytes.last().is_some_and(|last| *last != b' ') {
-                self.bytes.push(b' ');
-            }
+            piece = later;
         }
+        self.len = len;
     }
 
     /// Without a space at the end, nor a character that the bound has cut.
     fn trimmed(&self) -> &[u8] {
-        let whole = match std::str::from_utf8(&self.bytes) {
-            Err(error) if error.error_len().is_none() => &self.bytes[..error.valid_up_to()],
-            _ => &self.bytes,
+        let bytes = &self.bytes[..self.len];
+        if bytes.last().is_none_or(u8::is_ascii) {
+            return bytes.trim_ascii_end();
+        }
+        let whole = match std::str::from_utf8(bytes) {
+            Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+            _ => bytes,
         };
         whole.trim_ascii_end()
     }
 
     fn clear(&mut self) {
-        self.bytes.clear();
+        self.len = 0;
     }
 }

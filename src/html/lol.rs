@@ -139,7 +139,7 @@ fn take_element(element: &mut Element<'_, '_>, shared: &Rc<RefCell<Shared>>) -> 
     {
         let mut shared = shared.borrow_mut();
         let mut sink = shared.sink();
-        if sink.start_tag(Tag { name, raw: raw.as_bytes(), foreign }) {
+        if sink.start_tag(Tag { name, raw: raw.as_bytes(), traits: name.traits(), foreign }) {
             for attribute in element.attributes() {
                 let value = attribute.value();
                 let raw = value.as_bytes();
@@ -155,7 +155,8 @@ fn take_element(element: &mut Element<'_, '_>, shared: &Rc<RefCell<Shared>>) -> 
         handlers.push(Box::new(move |end: &mut EndTag<'_>| {
             let raw = end.name();
             let name = TagName::of(raw.as_bytes());
-            shared.borrow_mut().sink().end_tag(Tag { name, raw: raw.as_bytes(), foreign });
+            let (raw, traits) = (raw.as_bytes(), name.traits());
+            shared.borrow_mut().sink().end_tag(Tag { name, raw, traits, foreign });
             Ok(())
         }));
     }

@@ -30,7 +30,7 @@ mod tests;
 
 pub use lol::LolReader;
 pub use meta::{RobotsMeta, charset_label, refresh_url};
-pub use name::TagName;
+pub use name::{TagName, Traits};
 pub use page::{Link, LinkKind, Page, Rel};
 pub use prescan::prescan;
 pub use reader::{NoText, PageReader, TextSink};

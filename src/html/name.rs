@@ -1,6 +1,12 @@
 //! Names of elements as numbers: a name of up to eight bytes is its own lower-cased bytes in a
 //! `u64`, so that it is compared and matched in a register and two names are never confused. The
 //! few longer ones that matter have numbers that no name's bytes make.
+//!
+//! What an element means to a crawler is looked up once for a tag, in a table without collisions
+//! ([`TagName::traits`]): most elements mean nothing, and one bit says so where a `match` over
+//! numbers of eight bytes takes five steps that no processor foresees.
+
+use crate::sys::scan;
 
 /// An element's name, ASCII-lower-cased. Longer names than [`LONG`] knows are all
 /// [`TagName::OTHER`].
@@ -16,6 +22,24 @@ impl TagName {
     /// The longest name that is told apart.
     pub const BYTES_MAX: usize = 16;
     pub const OTHER: TagName = TagName(0);
+
+    /// The name that begins at `at`, and where it ends: the fast twin of [`TagName::of`]. `None` for
+    /// what has no letter there, or may not end within [`scan::WINDOW_BYTES`] of this chunk.
+    #[inline(always)]
+    pub fn read(chunk: &[u8], at: usize) -> Option<(TagName, usize)> {
+        let window: &[u8; scan::WINDOW_BYTES] = chunk.get(at..)?.first_chunk()?;
+        let len = scan::name_end(window)?;
+        if !window[0].is_ascii_alphabetic() {
+            return None;
+        }
+        let name = match window.first_chunk() {
+            Some(head) if len <= 8 => {
+                TagName(lower(u64::from_be_bytes(*head) >> (64 - 8 * len as u32)))
+            }
+            _ => TagName::of_long(&window[..len]),
+        };
+        Some((name, at + len))
+    }
 
     #[inline]
     pub const fn of(raw: &[u8]) -> TagName {
@@ -41,7 +65,105 @@ impl TagName {
         }
         TagName::OTHER
     }
+
+    #[inline(always)]
+    pub fn traits(self) -> Traits {
+        let slot = slot_of(self);
+        if NAMES[slot] == self.0 { Traits(TRAITS[slot]) } else { Traits(0) }
+    }
 }
+
+/// Eight bytes, ASCII-lower-cased.
+#[inline(always)]
+fn lower(bytes: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let low_bits = bytes & (0x7F * ONES);
+    let from_a = low_bits + (0x80 - b'A' as u64) * ONES;
+    let after_z = low_bits + (0x7F - b'Z' as u64) * ONES;
+    let is_upper = (from_a ^ after_z) & !bytes & (0x80 * ONES);
+    bytes | is_upper >> 2
+}
+
+/// What an element means, as a set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits(u8);
+
+impl Traits {
+    /// Does not part words: `<b>f</b>oo` is one.
+    pub const INLINE: Traits = Traits(1);
+    /// Has attributes that matter to a crawler.
+    pub const ATTRIBUTES: Traits = Traits(2);
+    /// Its start tag, its end tag, does something beside parting words.
+    pub const STARTS: Traits = Traits(4);
+    pub const ENDS: Traits = Traits(8);
+    /// Its content is not markup.
+    pub const RAW: Traits = Traits(16);
+    /// Is the root of foreign content.
+    pub const FOREIGN: Traits = Traits(32);
+
+    #[inline(always)]
+    pub const fn has(self, any: Traits) -> bool {
+        self.0 & any.0 != 0
+    }
+}
+
+const SLOT_BITS: u32 = 8;
+/// Found by trying: no two names of [`MEANINGS`] meet, which the compiler checks.
+const SLOT_KEY: u64 = 0x5DBE_3023_A906_922F;
+
+#[inline(always)]
+const fn slot_of(name: TagName) -> usize {
+    (name.0.wrapping_mul(SLOT_KEY) >> (64 - SLOT_BITS)) as usize
+}
+
+static NAMES: [u64; 1 << SLOT_BITS] = TABLE.0;
+static TRAITS: [u8; 1 << SLOT_BITS] = TABLE.1;
+const TABLE: ([u64; 1 << SLOT_BITS], [u8; 1 << SLOT_BITS]) = {
+    let (mut names, mut traits) = ([0; 1 << SLOT_BITS], [0; 1 << SLOT_BITS]);
+    let mut line = 0;
+    while line < MEANINGS.len() {
+        let (meaning, elements) = MEANINGS[line];
+        let mut index = 0;
+        while index < elements.len() {
+            let slot = slot_of(elements[index]);
+            assert!(names[slot] == 0 || names[slot] == elements[index].0, "two in one slot");
+            names[slot] = elements[index].0;
+            traits[slot] |= meaning.0;
+            index += 1;
+        }
+        line += 1;
+    }
+    (names, traits)
+};
+
+#[rustfmt::skip]
+const MEANINGS: [(Traits, &[TagName]); 6] = {
+    use TagName as T;
+    [
+        (Traits::INLINE, &[
+            T::A, T::ABBR, T::ACRONYM, T::B, T::BDI, T::BDO, T::BIG, T::CITE, T::CODE, T::DATA,
+            T::DEL, T::DFN, T::EM, T::FONT, T::I, T::INS, T::KBD, T::LABEL, T::MARK, T::NOBR, T::Q,
+            T::S, T::SAMP, T::SMALL, T::SPAN, T::STRIKE, T::STRONG, T::SUB, T::SUP, T::TIME, T::TT,
+            T::U, T::VAR, T::WBR,
+        ]),
+        (Traits::ATTRIBUTES, &[
+            T::A, T::AREA, T::LINK, T::IFRAME, T::FRAME, T::META, T::BASE, T::HTML,
+        ]),
+        (Traits::STARTS, &[
+            T::A, T::SCRIPT, T::STYLE, T::TITLE, T::IFRAME, T::NOEMBED, T::NOFRAMES, T::AREA,
+            T::LINK, T::FRAME, T::META, T::BASE, T::HTML, T::TEMPLATE, T::NOSCRIPT,
+        ]),
+        (Traits::ENDS, &[
+            T::A, T::TITLE, T::TEMPLATE, T::NOSCRIPT, T::SCRIPT, T::STYLE, T::IFRAME, T::NOEMBED,
+            T::NOFRAMES,
+        ]),
+        (Traits::RAW, &[
+            T::SCRIPT, T::STYLE, T::XMP, T::IFRAME, T::NOEMBED, T::NOFRAMES, T::TITLE, T::TEXTAREA,
+            T::PLAINTEXT,
+        ]),
+        (Traits::FOREIGN, &[T::SVG, T::MATH]),
+    ]
+};
 
 impl std::fmt::Debug for TagName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,5 +215,47 @@ mod tests {
         assert_eq!(TagName::of(b"blockquot"), TagName::OTHER);
         assert_ne!(TagName::BLOCKQUOTE, TagName::PLAINTEXT);
         assert_eq!(format!("{:?}{:?}", TagName::BLOCKQUOTE, TagName::A), "<blockquote><a>");
+    }
+
+    #[test]
+    fn names_read_in_a_window_are_those_read_byte_by_byte() {
+        let names = [
+            "a",
+            "A",
+            "h1",
+            "DiV",
+            "template",
+            "TEXTAREA",
+            "blockquote",
+            "PlainText",
+            "a-name",
+            "foreignObject",
+            "annotation-xml",
+            "b\u{c4}\u{e9}",
+            "z[@`{~",
+            "x\u{7f}",
+        ];
+        for name in names {
+            for end in ["> and more that follows", " class=a and more", "/> and so on and on"] {
+                let chunk = format!("<{name}{end}");
+                let (read, at) = TagName::read(chunk.as_bytes(), 1).expect("it ends");
+                assert_eq!((read, at), (TagName::of(name.as_bytes()), 1 + name.len()), "{chunk}");
+            }
+        }
+        for not in ["<1a> and more that follows", "<a>", "<abcdefghijklmnopq>"] {
+            assert_eq!(TagName::read(not.as_bytes(), 1), None, "{not}");
+        }
+    }
+
+    #[test]
+    fn elements_mean_what_the_table_says_and_others_nothing() {
+        for (meaning, elements) in MEANINGS {
+            let meant: Vec<_> = elements.iter().filter(|name| name.traits().has(meaning)).collect();
+            assert_eq!(meant.len(), elements.len());
+        }
+        assert!(!TagName::B.traits().has(Traits::ENDS));
+        for name in [TagName::DIV, TagName::OTHER, TagName::of(b"aa"), TagName::FOREIGN_OBJECT] {
+            assert_eq!(name.traits(), Traits(0), "{name:?}");
+        }
     }
 }

@@ -104,6 +104,8 @@ pub struct Page {
     /// Links beyond [`crate::limits::PAGE_LINK_COUNT_MAX`], or too long to keep.
     pub link_dropped_count: u32,
     pub(super) text: String,
+    /// What was stored so far, unchecked; empty once [`settled`](Page::settle).
+    stored: Vec<u8>,
     pub(super) links: Vec<LinkEntry>,
     pub(super) title: Option<Span>,
     pub(super) base: Option<Span>,
@@ -169,15 +171,52 @@ impl Page {
         self.links.push(LinkEntry { href, text: Span::default(), kind, rel });
     }
 
-    /// Stores bytes that should be UTF-8; what is not is replaced.
+    /// Stores bytes that should be UTF-8; they can be read when the page is settled.
+    #[inline]
     pub(super) fn store(&mut self, bytes: &[u8]) -> Span {
-        let start = self.text.len() as u32;
-        for chunk in bytes.utf8_chunks() {
-            self.text.push_str(chunk.valid());
-            if !chunk.invalid().is_empty() {
-                self.text.push(char::REPLACEMENT_CHARACTER);
+        let start = self.stored.len() as u32;
+        self.stored.extend_from_slice(bytes);
+        Span { start, end: self.stored.len() as u32 }
+    }
+
+    /// Nothing more is stored. All is checked at once, which is many times as fast as string by
+    /// string; where it is not UTF-8 it is gone through span by span, and replaced.
+    pub(super) fn settle(&mut self) {
+        let stored = std::mem::take(&mut self.stored);
+        match String::from_utf8(stored) {
+            // A string may end within a character that the next one goes on with.
+            Ok(text) if self.spans().all(|span| text.is_char_boundary(span.end as usize)) => {
+                self.text = text;
             }
+            Ok(text) => self.replace_malformed(text.as_bytes()),
+            Err(error) => self.replace_malformed(error.as_bytes()),
         }
-        Span { start, end: self.text.len() as u32 }
+    }
+
+    #[cold]
+    fn replace_malformed(&mut self, stored: &[u8]) {
+        let mut text = String::with_capacity(stored.len());
+        for span in self.spans_mut() {
+            let start = text.len() as u32;
+            for chunk in stored[span.start as usize..span.end as usize].utf8_chunks() {
+                text.push_str(chunk.valid());
+                if !chunk.invalid().is_empty() {
+                    text.push(char::REPLACEMENT_CHARACTER);
+                }
+            }
+            *span = Span { start, end: text.len() as u32 };
+        }
+        self.text = text;
+    }
+
+    fn spans(&self) -> impl Iterator<Item = Span> {
+        let own = [self.title, self.base, self.canonical, self.language].into_iter().flatten();
+        own.chain(self.links.iter().flat_map(|link| [link.href, link.text]))
+    }
+
+    fn spans_mut(&mut self) -> impl Iterator<Item = &mut Span> {
+        let Page { title, base, canonical, language, links, .. } = self;
+        let own = [title, base, canonical, language].into_iter().flatten();
+        own.chain(links.iter_mut().flat_map(|link| [&mut link.href, &mut link.text]))
     }
 }

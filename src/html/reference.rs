@@ -3,7 +3,8 @@
 //!
 //! The table is text, one name a line in byte order: `name !c6` is a name that is also valid
 //! without its semicolon, `name 2242 338` one that stands for two characters. Its line index is
-//! built by the compiler; a look-up is a binary search over names in the text itself.
+//! built by the compiler; a look-up is a binary search, over names in the text itself, among those
+//! with the same first letter.
 
 /// What stands at an ampersand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +135,21 @@ fn numeric_char(value: u32) -> char {
     char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
+/// Nine of ten names on real pages, without a search.
+#[inline]
+fn read_common(bytes: &[u8]) -> Option<Reference> {
+    const COMMON: [(&[u8], char); 6] = [
+        (b"amp;", '&'),
+        (b"quot;", '"'),
+        (b"nbsp;", '\u{a0}'),
+        (b"lt;", '<'),
+        (b"gt;", '>'),
+        (b"raquo;", '\u{bb}'),
+    ];
+    let (name, first) = COMMON.into_iter().find(|(name, _)| bytes.starts_with(name))?;
+    Some(Reference::Found { byte_count: name.len(), first, second: None })
+}
+
 fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
     // Names are alphanumeric, so one with a semicolon can only be the whole run.
     let run = bytes.iter().take(NAME_BYTES_MAX + 1);
@@ -141,10 +157,17 @@ fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
     if run == bytes.len() && !last && run <= NAME_BYTES_MAX {
         return Reference::Incomplete;
     }
+    if let Some(found) = read_common(bytes) {
+        return found;
+    }
     if bytes.get(run) == Some(&b';')
         && let Some(entry) = look_up(&bytes[..run])
     {
         return entry.found(run + 1);
+    }
+    // Most ampersands in addresses begin a parameter, and no name.
+    if !begins_legacy(bytes) {
+        return Reference::None;
     }
     for len in (LEGACY_BYTES_MIN..=run.min(LEGACY_BYTES_MAX)).rev() {
         if let Some(entry) = look_up(&bytes[..len])
@@ -161,6 +184,30 @@ fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
     Reference::None
 }
 
+/// Whether a name that needs no semicolon begins with these two bytes.
+#[inline]
+fn begins_legacy(bytes: &[u8]) -> bool {
+    let [first, second, ..] = bytes else { return false };
+    LEGACY_HEADS[usize::from(first & 0x7F)] >> (second & 0x3F) & 1 == 1
+}
+
+/// By a legacy name's first byte: a bit for each second one. A digit may pass for a letter, which
+/// costs a search and no more.
+static LEGACY_HEADS: [u64; 128] = {
+    let mut heads = [0; 128];
+    let mut at = 0;
+    let mut start = 0;
+    while at < TABLE.len() {
+        match TABLE[at] {
+            b'\n' => start = at + 1,
+            b'!' => heads[TABLE[start] as usize] |= 1 << (TABLE[start + 1] & 0x3F),
+            _ => {}
+        }
+        at += 1;
+    }
+    heads
+};
+
 struct Entry {
     legacy: bool,
     first: char,
@@ -174,8 +221,10 @@ impl Entry {
 }
 
 fn look_up(name: &[u8]) -> Option<Entry> {
-    let index = LINES.binary_search_by(|start| name_at(*start).cmp(name)).ok()?;
-    let line = &TABLE[usize::from(LINES[index]) + name.len() + 1..];
+    let first = usize::from(*name.first()? & 0x7F);
+    let lines = &LINES[usize::from(FIRST_LINES[first])..usize::from(FIRST_LINES[first + 1])];
+    let index = lines.binary_search_by(|start| name_at(*start).cmp(name)).ok()?;
+    let line = &TABLE[usize::from(lines[index]) + name.len() + 1..];
     let line = &line[..memchr::memchr(b'\n', line)?];
     let (legacy, codes) = match line.strip_prefix(b"!") {
         Some(codes) => (true, codes),
@@ -193,6 +242,22 @@ fn name_at(start: u16) -> &'static [u8] {
     let end = line.iter().position(|byte| *byte == b' ').unwrap_or(0);
     &line[..end]
 }
+
+/// By a name's first byte: how many names begin with a smaller one.
+static FIRST_LINES: [u16; 129] = {
+    let starts = line_starts();
+    let mut first_lines = [NAME_COUNT as u16; 129];
+    let mut byte = 0;
+    let mut line = 0;
+    while byte < first_lines.len() {
+        while line < NAME_COUNT && (TABLE[starts[line] as usize] as usize) < byte {
+            line += 1;
+        }
+        first_lines[byte] = line as u16;
+        byte += 1;
+    }
+    first_lines
+};
 
 const fn line_starts() -> [u16; NAME_COUNT] {
     assert!(TABLE.len() <= u16::MAX as usize, "an index of two bytes reaches every line");
@@ -232,6 +297,28 @@ mod tests {
         assert_eq!(legacy().count(), 106);
         assert_eq!(legacy().map(|name| name.len()).max(), Some(LEGACY_BYTES_MAX));
         assert_eq!(legacy().map(|name| name.len()).min(), Some(LEGACY_BYTES_MIN));
+    }
+
+    #[test]
+    fn names_known_by_heart_mean_what_the_table_says() {
+        for (name, byte_count) in
+            [("amp", 4), ("quot", 5), ("nbsp", 5), ("lt", 3), ("gt", 3), ("raquo", 6)]
+        {
+            let by_heart = read_common(format!("{name};x").as_bytes());
+            let entry = look_up(name.as_bytes()).expect("in the table");
+            assert_eq!(by_heart, Some(entry.found(byte_count)), "{name}");
+        }
+        assert_eq!(read_common(b"ampere;"), None);
+    }
+
+    #[test]
+    fn two_bytes_tell_which_names_may_need_no_semicolon() {
+        let names = LINES.iter().map(|start| name_at(*start));
+        let legacy = names.filter(|name| look_up(name).is_some_and(|entry| entry.legacy));
+        assert!(legacy.into_iter().all(begins_legacy));
+        for not in ["id=1", "key=2", "b", "", "1x"] {
+            assert!(!begins_legacy(not.as_bytes()), "{not}");
+        }
     }
 
     #[test]

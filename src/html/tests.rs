@@ -199,6 +199,12 @@ fn malformed_utf8_in_links_is_replaced() {
     let page = reader.finish(&mut NoText);
     let link = page.links().next().expect("a link");
     assert_eq!((link.href, link.text), ("/\u{fffd}\u{fffd}", ""));
+    // Each alone is malformed, though one after the other they make a character.
+    let mut reader = PageReader::new(Some("utf-8"));
+    reader.push(b"<title>t\xC3\xA9</title><a href=/\xC3></a><a href=\xA9></a>", &mut NoText);
+    let page = reader.finish(&mut NoText);
+    let hrefs: Vec<_> = page.links().map(|link| link.href).collect();
+    assert_eq!((page.title(), hrefs), (Some("t\u{e9}"), vec!["/\u{fffd}", "\u{fffd}"]));
 }
 
 #[test]

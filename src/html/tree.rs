@@ -8,7 +8,7 @@
 //! `select` and `frameset`, and an `</svg>`-less drawing closed by the end tag of an unknown outer
 //! element. `noscript` is parsed as ordinary content, as a browser does with scripting off.
 
-use super::name::TagName;
+use super::name::{TagName, Traits};
 use super::tokenizer::Content;
 use crate::limits::FOREIGN_DEPTH_MAX;
 
@@ -45,19 +45,26 @@ impl Tree {
     }
 
     /// Whether a start or end tag of this name, standing here, is an SVG or MathML element's.
-    #[inline]
-    pub fn is_foreign(&self, name: TagName) -> bool {
+    #[inline(always)]
+    pub fn is_foreign(&self, name: TagName, traits: Traits) -> bool {
         if self.stack.is_empty() {
-            return matches!(name, TagName::SVG | TagName::MATH);
+            return traits.has(Traits::FOREIGN);
         }
+        self.is_foreign_inside(name)
+    }
+
+    #[cold]
+    fn is_foreign_inside(&self, name: TagName) -> bool {
         self.in_foreign() && !breaks_out(name)
     }
 
     /// Whether the attributes of this start tag decide what it does to the stack.
-    #[inline]
+    #[inline(always)]
     pub fn wants_attributes(&mut self, name: TagName) -> bool {
         self.decided = false;
-        self.in_foreign() && matches!(name, TagName::FONT | TagName::ANNOTATION_XML)
+        !self.stack.is_empty()
+            && self.in_foreign()
+            && matches!(name, TagName::FONT | TagName::ANNOTATION_XML)
     }
 
     pub fn attribute(&mut self, tag: TagName, name: &[u8], value: &[u8]) {
@@ -73,10 +80,11 @@ impl Tree {
     }
 
     /// Takes a finished start tag; returns how its content is read.
-    #[inline]
+    #[inline(always)]
     pub fn start_tag(&mut self, name: TagName, self_closing: bool) -> Content {
-        if self.stack.is_empty() && !matches!(name, TagName::SVG | TagName::MATH) {
-            return content_of(name);
+        let traits = name.traits();
+        if self.stack.is_empty() && !traits.has(Traits::FOREIGN) {
+            return if traits.has(Traits::RAW) { content_of(name) } else { Content::Data };
         }
         self.start_tag_near_foreign(name, self_closing)
     }
@@ -156,7 +164,6 @@ impl Tree {
 }
 
 /// The content model that an HTML start tag opens.
-#[inline]
 fn content_of(name: TagName) -> Content {
     match name {
         TagName::SCRIPT => Content::Script,

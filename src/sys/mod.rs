@@ -9,6 +9,7 @@
 pub mod file;
 pub mod pool;
 pub mod process;
+pub mod scan;
 pub mod socket;
 pub mod uring;
 

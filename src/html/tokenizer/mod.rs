@@ -10,19 +10,21 @@
 //!
 //! The states are the standard's, merged where they differ only in the parse errors they report.
 //! `text` reads what stands between tags, `raw` the elements whose content is not markup, `tag` the
-//! inside of tags, `markup` what begins with `<!`. Speed comes from three things: memchr over text
-//! and quoted values; a byte table for names; and attributes that the sink does not want are
-//! passed over without a record ([`TokenSink::start_tag`] says which).
+//! inside of tags, `markup` what begins with `<!`. Speed comes from three things: tags that lie in
+//! one chunk are read without a state (`quick`), and the states take what a chunk cuts; searches
+//! are over sixteen bytes at a time ([`crate::sys::scan`]); and attributes that the sink does not
+//! want are passed over without a record ([`TokenSink::start_tag`] says which).
 
 mod markup;
 mod piece;
+mod quick;
 mod raw;
 mod tag;
 mod text;
 
 pub(super) use tag::is_space;
 
-use super::name::TagName;
+use super::name::{TagName, Traits};
 use super::reference::{self, Place};
 use super::tree::Tree;
 use piece::Piece;
@@ -50,6 +52,7 @@ pub struct Tag<'a> {
     pub name: TagName,
     /// As on the page: any case; cut at [`crate::limits::NAME_BYTES_MAX`].
     pub raw: &'a [u8],
+    pub traits: Traits,
     /// Stands in SVG or MathML, or opens it.
     pub foreign: bool,
 }
@@ -78,6 +81,11 @@ pub trait TokenSink {
     fn wants_text(&self) -> bool;
     /// A piece of text with its references replaced. Pieces end anywhere, also inside a character.
     fn text(&mut self, piece: &[u8]);
+    /// A piece of text that is white space. All that stands between a tag and the first byte that
+    /// is none comes this way; elsewhere it may come either way.
+    fn blank(&mut self, piece: &[u8]) {
+        self.text(piece);
+    }
     /// Returns whether the attributes are wanted.
     fn start_tag(&mut self, tag: Tag<'_>) -> bool;
     /// In page order, duplicates included: the first of a name counts.

@@ -1,9 +1,10 @@
 //! Inside tags: names, attributes, and the two ways to leave.
 
+use super::quick::Passed;
 use super::{Content, State, Tag, TokenSink, Tokenizer, Value};
 use crate::html::name::TagName;
 use crate::limits::{ATTRIBUTE_BYTES_MAX, NAME_BYTES_MAX};
-use memchr::memchr;
+use crate::sys::scan;
 
 const SPACE: u8 = 1;
 /// Ends a tag's name; an attribute's name; an unquoted value.
@@ -37,9 +38,37 @@ fn find(chunk: &[u8], at: usize, class: u8) -> usize {
     found.map_or(chunk.len(), |index| at + index)
 }
 
-#[inline]
-fn skip_space(chunk: &[u8], at: usize) -> usize {
-    chunk[at..].iter().position(|byte| !is_space(*byte)).map_or(chunk.len(), |index| at + index)
+/// One blank is the rule in tags.
+#[inline(always)]
+pub(super) fn skip_space(chunk: &[u8], at: usize) -> usize {
+    let is_blank = |at: usize| chunk.get(at).is_some_and(|byte| is_space(*byte));
+    match (is_blank(at), is_blank(at + 1)) {
+        (false, _) => at,
+        (true, false) => at + 1,
+        _ => scan::find_nonspace(chunk, at),
+    }
+}
+
+#[inline(always)]
+pub(super) fn ends_tag_name(byte: u8) -> bool {
+    CLASSES[byte as usize] & TAG_NAME_END != 0
+}
+
+#[inline(always)]
+pub(super) fn find_name_end(chunk: &[u8], mut at: usize) -> usize {
+    loop {
+        at = scan::find_name_end(chunk, at);
+        match chunk.get(at) {
+            // A control character that is no white space.
+            Some(byte) if CLASSES[*byte as usize] & NAME_END == 0 => at += 1,
+            _ => return at,
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn find_unquoted_end(chunk: &[u8], at: usize) -> usize {
+    find(chunk, at, UNQUOTED_END)
 }
 
 impl Tokenizer {
@@ -70,7 +99,6 @@ impl Tokenizer {
         self.state = State::BeforeAttribute;
     }
 
-    #[inline]
     pub(super) fn in_tag<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -130,35 +158,46 @@ impl Tokenizer {
         at
     }
 
-    #[inline]
     fn end_tag_name<S: TokenSink>(&mut self, chunk: &[u8], end: usize, sink: &mut S) {
         self.tag_piece.end(end);
-        let (raw, cut) = self.tag_piece.read(chunk);
+        let mut piece = std::mem::take(&mut self.tag_piece);
+        let (raw, cut) = piece.read(chunk);
         let name = if cut { TagName::OTHER } else { TagName::of(raw) };
         self.tag = name;
-        self.state = State::BeforeAttribute;
         self.tree_wants_attributes = false;
         self.sink_wants_attributes = false;
         if !self.is_end_tag {
-            let mut foreign = false;
-            if let Some(tree) = &mut self.tree {
-                foreign = tree.is_foreign(name);
-                self.tree_wants_attributes = tree.wants_attributes(name);
-            }
-            self.sink_wants_attributes = sink.start_tag(Tag { name, raw, foreign });
+            self.begin_start_tag(name, raw, sink);
         }
+        self.tag_piece = piece;
+        self.state = State::BeforeAttribute;
     }
 
-    #[inline]
+    /// The name of a start tag has ended.
+    #[inline(always)]
+    pub(super) fn begin_start_tag<S: TokenSink>(
+        &mut self,
+        name: TagName,
+        raw: &[u8],
+        sink: &mut S,
+    ) {
+        self.tag = name;
+        let traits = name.traits();
+        let mut foreign = false;
+        self.tree_wants_attributes = false;
+        if let Some(tree) = &mut self.tree {
+            foreign = tree.is_foreign(name, traits);
+            self.tree_wants_attributes = tree.wants_attributes(name);
+        }
+        self.sink_wants_attributes = sink.start_tag(Tag { name, raw, traits, foreign });
+    }
+
     fn before_attribute<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
-        let at = match self.wants_attributes() {
-            true => skip_space(chunk, at),
-            false => match skip_attributes(chunk, at) {
-                Skipped::TagEnd { at, self_closing } => {
-                    return self.end_tag(chunk, at, self_closing, sink);
-                }
-                Skipped::ChunkEnd { at } => at,
-            },
+        let at = match self.pass_attributes(chunk, at, sink) {
+            Passed::TagEnd { at, self_closing } => {
+                return self.end_tag(chunk, at, self_closing, sink);
+            }
+            Passed::ChunkEnd { at } => at,
         };
         match chunk.get(at) {
             None => at,
@@ -226,16 +265,16 @@ impl Tokenizer {
         quote: u8,
         sink: &mut S,
     ) -> usize {
-        let Some(index) = memchr(quote, &chunk[at..]) else {
-            return chunk.len();
-        };
-        self.value_piece.end(at + index);
+        let end = scan::find_byte(chunk, at, quote);
+        if end == chunk.len() {
+            return end;
+        }
+        self.value_piece.end(end);
         self.attribute(chunk, sink);
         self.state = State::AfterValue;
-        at + index + 1
+        end + 1
     }
 
-    #[inline]
     fn attribute<S: TokenSink>(&mut self, chunk: &[u8], sink: &mut S) {
         if !self.wants_attributes() {
             return;
@@ -256,7 +295,6 @@ impl Tokenizer {
     }
 
     /// At the `>` of a tag.
-    #[inline]
     fn end_tag<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -266,20 +304,27 @@ impl Tokenizer {
     ) -> usize {
         self.state = State::Text;
         if self.is_end_tag {
-            let foreign = self.tree.as_ref().is_some_and(|tree| tree.is_foreign(self.tag));
+            let (name, traits) = (self.tag, self.tag.traits());
+            let foreign = self.tree.as_ref().is_some_and(|tree| tree.is_foreign(name, traits));
             let (raw, _) = self.tag_piece.read(chunk);
-            sink.end_tag(Tag { name: self.tag, raw, foreign });
+            sink.end_tag(Tag { name, raw, traits, foreign });
             if let Some(tree) = &mut self.tree {
                 tree.end_tag(self.tag);
             }
         } else {
-            sink.start_tag_end(self_closing);
-            if let Some(tree) = &mut self.tree {
-                let content = tree.start_tag(self.tag, self_closing);
-                self.open_content(content);
-            }
+            self.start_tag_over(self_closing, sink);
         }
         at + 1
+    }
+
+    /// The start tag is whole.
+    #[inline(always)]
+    pub(super) fn start_tag_over<S: TokenSink>(&mut self, self_closing: bool, sink: &mut S) {
+        sink.start_tag_end(self_closing);
+        if let Some(tree) = &mut self.tree {
+            let content = tree.start_tag(self.tag, self_closing);
+            self.open_content(content);
+        }
     }
 
     #[inline]
@@ -290,98 +335,5 @@ impl Tokenizer {
             self.escape = super::Escape::None;
             self.run = 0;
         }
-    }
-}
-
-/// How far the fast way through unwanted attributes led.
-enum Skipped {
-    /// To the tag's `>`.
-    TagEnd { at: usize, self_closing: bool },
-    /// To the attribute that this chunk cuts, or to the chunk's end: the states take it from there.
-    ChunkEnd { at: usize },
-}
-
-/// The fast way through attributes that nobody wants, from `at`, between attributes. Takes the same
-/// way as the states do, which the chunking tests check.
-///
-/// What was passed is never passed again: a tag of many attributes that does not end in this chunk
-/// would cost the square of the chunk.
-#[inline]
-fn skip_attributes(chunk: &[u8], mut at: usize) -> Skipped {
-    loop {
-        at = skip_space(chunk, at);
-        match skip_attribute(chunk, at) {
-            Some(Passed::Attribute { end }) => at = end,
-            Some(Passed::TagEnd { at, self_closing }) => {
-                return Skipped::TagEnd { at, self_closing };
-            }
-            None => return Skipped::ChunkEnd { at },
-        }
-    }
-}
-
-enum Passed {
-    Attribute { end: usize },
-    TagEnd { at: usize, self_closing: bool },
-}
-
-/// One step of [`skip_attributes`]. `None`: the chunk ends before the step does.
-#[inline]
-fn skip_attribute(chunk: &[u8], at: usize) -> Option<Passed> {
-    match *chunk.get(at)? {
-        b'>' => return Some(Passed::TagEnd { at, self_closing: false }),
-        b'/' => {
-            return Some(match *chunk.get(at + 1)? {
-                b'>' => Passed::TagEnd { at: at + 1, self_closing: true },
-                _ => Passed::Attribute { end: at + 1 },
-            });
-        }
-        _ => {}
-    }
-    let equals = skip_space(chunk, find(chunk, at + 1, NAME_END));
-    if *chunk.get(equals)? != b'=' {
-        return Some(Passed::Attribute { end: equals });
-    }
-    let value = skip_space(chunk, equals + 1);
-    let end = match *chunk.get(value)? {
-        quote @ (b'"' | b'\'') => value + 2 + memchr(quote, &chunk[value + 1..])?,
-        // `>` here ends the tag, which the next step sees.
-        b'>' => value,
-        // A value may go on in the next chunk, where it looks like a name.
-        _ => Some(find(chunk, value, UNQUOTED_END)).filter(|end| *end < chunk.len())?,
-    };
-    Some(Passed::Attribute { end })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Where the fast way leaves off: the tag's end, or what the chunk cuts.
-    fn stop(chunk: &str) -> (usize, bool) {
-        match skip_attributes(chunk.as_bytes(), 0) {
-            Skipped::TagEnd { at, .. } => (at, true),
-            Skipped::ChunkEnd { at } => (at, false),
-        }
-    }
-
-    #[test]
-    fn attributes_that_were_passed_are_not_passed_again() {
-        for (chunk, at) in [
-            ("", 0),
-            ("  ", 2),
-            ("a=1 b='2' c", 10),
-            ("a=1 b='2' c=3", 10),
-            ("a=1 b='2' c = ", 10),
-            ("a=1 b='2' c='> ", 10),
-            ("a=1 b='2'c=\"", 9),
-            ("a b c d", 6),
-            ("a/b /", 4),
-        ] {
-            assert_eq!(stop(chunk), (at, false), "{chunk}");
-        }
-        assert_eq!(stop("a=1 b='>' c=> d"), (12, true));
-        assert_eq!(stop("a=1/> d"), (4, true));
-        assert_eq!(stop("a /> d"), (3, true));
     }
 }

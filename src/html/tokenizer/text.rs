@@ -2,14 +2,23 @@
 
 use super::{Content, State, TokenSink, Tokenizer, emit};
 use crate::html::reference::{self, Place, Reference};
-use memchr::{memchr, memchr2};
+use crate::sys::scan;
+use memchr::memchr;
 
 impl Tokenizer {
     #[inline]
     pub(super) fn text<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
         match self.content {
-            Content::Data | Content::RcData => self.text_with_references(chunk, at, sink),
-            Content::RawText => self.text_to_less(chunk, at, sink),
+            Content::Data => self.markup_and_text(chunk, at, sink),
+            Content::RcData => match self.text_with_references(chunk, at, sink) {
+                Some(less) => self.raw_less(less),
+                None => chunk.len(),
+            },
+            Content::RawText => {
+                let less = scan::find_byte(chunk, at, b'<');
+                emit(sink, &chunk[at..less]);
+                if less < chunk.len() { self.raw_less(less) } else { less }
+            }
             Content::Script => self.script_text(chunk, at, sink),
             Content::PlainText => {
                 emit(sink, &chunk[at..]);
@@ -19,30 +28,77 @@ impl Tokenizer {
         }
     }
 
-    #[inline]
+    /// Text and tags in turn, as long as each tag lies in this chunk and markup follows it.
+    fn markup_and_text<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        mut at: usize,
+        sink: &mut S,
+    ) -> usize {
+        while at < chunk.len() {
+            let less = if sink.wants_text() {
+                match self.text_with_references(chunk, at, sink) {
+                    Some(less) => less,
+                    None => break,
+                }
+            } else {
+                scan::find_byte(chunk, at, b'<')
+            };
+            if less >= chunk.len() {
+                break;
+            }
+            let Some(next) = self.quick_tag(chunk, less + 1, sink) else {
+                self.state = State::TagOpen;
+                return less + 1;
+            };
+            at = next;
+            if self.content != Content::Data || self.state != State::Text {
+                return at;
+            }
+        }
+        chunk.len()
+    }
+
+    /// Hands text on up to the next `<`, and returns where that is; `None` if the chunk ends
+    /// before.
+    #[inline(always)]
     fn text_with_references<S: TokenSink>(
         &mut self,
         chunk: &[u8],
         at: usize,
         sink: &mut S,
-    ) -> usize {
-        if !sink.wants_text() {
-            return self.text_to_less(chunk, at, sink);
+    ) -> Option<usize> {
+        let start = scan::find_nonspace(chunk, at);
+        if start > at && sink.wants_text() {
+            sink.blank(&chunk[at..start]);
         }
+        let stop = scan::find_either(chunk, start, b'<', b'&');
+        emit(sink, &chunk[start..stop]);
+        match chunk.get(stop)? {
+            b'<' => Some(stop),
+            _ => self.text_from_ampersand(chunk, stop, sink),
+        }
+    }
+
+    /// [`Self::text_with_references`] from an ampersand on.
+    fn text_from_ampersand<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        mut at: usize,
+        sink: &mut S,
+    ) -> Option<usize> {
         let mut start = at;
-        let mut at = at;
-        while let Some(index) = memchr2(b'<', b'&', &chunk[at..]) {
-            at += index;
-            if chunk[at] == b'<' {
-                emit(sink, &chunk[start..at]);
-                return self.less(chunk, at, sink);
+        loop {
+            match chunk.get(at) {
+                None | Some(b'<') => break,
+                Some(_) => {}
             }
             match reference::read(&chunk[at + 1..], Place::Text, false) {
                 Reference::Incomplete => {
                     emit(sink, &chunk[start..at]);
                     reference::hold(&chunk[at..], &mut self.held);
                     self.state = State::Reference;
-                    return chunk.len();
+                    return None;
                 }
                 Reference::None => at += 1,
                 Reference::Found { byte_count, first, second } => {
@@ -52,42 +108,20 @@ impl Tokenizer {
                     start = at;
                 }
             }
+            at = scan::find_either(chunk, at, b'<', b'&');
         }
-        emit(sink, &chunk[start..]);
-        chunk.len()
+        emit(sink, &chunk[start..at]);
+        (at < chunk.len()).then_some(at)
     }
 
-    #[inline]
-    fn text_to_less<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
-        match memchr(b'<', &chunk[at..]) {
-            Some(index) => {
-                emit(sink, &chunk[at..at + index]);
-                self.less(chunk, at + index, sink)
-            }
-            None => {
-                emit(sink, &chunk[at..]);
-                chunk.len()
-            }
-        }
+    /// At a `<` that is markup only if an end tag follows.
+    fn raw_less(&mut self, at: usize) -> usize {
+        self.mark = at;
+        self.held.clear();
+        self.state = State::RawLess;
+        at + 1
     }
 
-    /// At a `<`. The common case, a tag that follows in this chunk, is entered without a detour.
-    #[inline]
-    fn less<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
-        if self.content != Content::Data {
-            self.mark = at;
-            self.held.clear();
-            self.state = State::RawLess;
-            return at + 1;
-        }
-        self.state = State::TagOpen;
-        match chunk.get(at + 1) {
-            Some(_) => self.tag_open(chunk, at + 1, sink),
-            None => at + 1,
-        }
-    }
-
-    #[inline]
     pub(super) fn tag_open<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -119,7 +153,6 @@ impl Tokenizer {
         }
     }
 
-    #[inline]
     pub(super) fn end_tag_open<S: TokenSink>(
         &mut self,
         chunk: &[u8],
