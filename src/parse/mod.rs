@@ -134,13 +134,14 @@ impl Parser {
         }
         let mut listed = None;
         let (page, simhash) = match handler {
-            Handler::Html(html) => {
-                let (reader, mut hasher) = *html;
+            Handler::Html(mut html) => {
+                // The hasher stays in its box: it is ten kilobytes.
+                let (reader, hasher) = (html.0, &mut html.1);
                 let page = reader.finish(&mut |text: &[u8]| hasher.push_text(text));
                 (Some(page), hasher.finish())
             }
-            Handler::Lol(lol) => {
-                let (reader, mut hasher) = *lol;
+            Handler::Lol(mut lol) => {
+                let (reader, hasher) = (lol.0, &mut lol.1);
                 let page = reader.finish(&mut |text: &[u8]| hasher.push_text(text));
                 (Some(page), hasher.finish())
             }

@@ -12,9 +12,10 @@
 //! 1. Text is gathered in a buffer of 1 KiB and folded to lower case there, so that no step behind
 //!    it has to join pieces; the copy is 2 percent of the whole.
 //! 2. Word bytes become a bit mask of 64 at a time; where words start and end is then a matter of
-//!    shifts, and their positions are written out without a branch per word ([`words`]).
+//!    shifts ([`words`]).
 //! 3. A word is hashed from two masked loads and one multiplication; only the rare words
-//!    longer than 16 bytes take a loop.
+//!    longer than 16 bytes take a loop. A shingle's hash is that of its words turned and put over
+//!    one another: they are mixed already, and shingles that differ in a word differ at random.
 //! 4. Votes are counted in planes: plane `k` holds bit `k` of all 64 counters, so that counting a
 //!    shingle takes about five operations instead of 64 ([`planes`]).
 //!
@@ -50,10 +51,9 @@ pub struct SimHasher {
     buffered_count: usize,
     carry: Carry,
     edges: Edges,
-    /// Hashes of the shingles that end with a word in the buffer.
-    shingles: [u64; BUFFER_BYTES],
-    /// Hashes of the last two words, older first.
-    last: [u64; 2],
+    /// Hashes of the last two words of the buffer before, older first, and of those that end in
+    /// this one.
+    hashes: [u64; 2 + BUFFER_BYTES],
     word_count: usize,
     planes: Planes,
 }
@@ -71,8 +71,7 @@ impl SimHasher {
             buffered_count: 0,
             carry: Carry::default(),
             edges: Edges::new(),
-            shingles: [0; BUFFER_BYTES],
-            last: [0; 2],
+            hashes: [0; 2 + BUFFER_BYTES],
             word_count: 0,
             planes: Planes::default(),
         }
@@ -82,6 +81,14 @@ impl SimHasher {
     /// not end a word: push a space where the text has a break that is not in it.
     pub fn push_text(&mut self, piece: impl AsRef<[u8]>) {
         let mut piece = piece.as_ref();
+        if let [byte] = piece
+            && self.buffered_count < BUFFER_BYTES - 1
+        {
+            // A break between blocks: as many as there are pieces of text.
+            self.buffer[self.buffered_count] = *byte;
+            self.buffered_count += 1;
+            return;
+        }
         while !piece.is_empty() {
             let take = piece.len().min(BUFFER_BYTES - self.buffered_count);
             let (now, later) = piece.split_at(take);
@@ -110,7 +117,7 @@ impl SimHasher {
     pub fn reset(&mut self) {
         self.buffered_count = 0;
         self.carry = Carry::default();
-        self.last = [0; 2];
+        self.hashes[..2].fill(0);
         self.word_count = 0;
         self.planes = Planes::default();
     }
@@ -120,9 +127,9 @@ impl SimHasher {
         let text_len = self.buffered_count.next_multiple_of(64);
         self.buffer[self.buffered_count..text_len].fill(b' ');
         words::find(&mut self.buffer, text_len, &mut self.carry, &mut self.edges);
-        self.count_shingles();
+        let unfinished = self.hash_words();
         self.buffered_count = 0;
-        if let Some(start) = self.edges.unfinished() {
+        if let Some(start) = unfinished {
             // Of a long word only the beginning counts, so only that is kept.
             let len = (text_len - start).min(SIMHASH_WORD_BYTES_MAX);
             self.buffer.copy_within(start..start + len, 0);
@@ -130,21 +137,28 @@ impl SimHasher {
         }
     }
 
-    fn count_shingles(&mut self) {
-        let words = self.edges.words();
-        let [mut older, mut newer] = self.last;
-        for ([start, end], shingle) in words.iter().zip(&mut self.shingles) {
-            let word = word_hash(&self.buffer, usize::from(*start), usize::from(*end));
-            *shingle = shingle_hash(older, newer, word);
-            (older, newer) = (newer, word);
+    /// Takes the words that end in the buffer; returns where one starts that does not.
+    fn hash_words(&mut self) -> Option<usize> {
+        let (buffer, hashes) = (&self.buffer, &mut self.hashes);
+        let mut count = 0;
+        let unfinished = self.edges.each_word(|start, end| {
+            hashes[2 + count % BUFFER_BYTES] = word_hash(buffer, start % BUFFER_BYTES, end);
+            count += 1;
+        });
+        let last = [hashes[count], hashes[count + 1]];
+        // In place: a shingle's hash is written where only it was still to read.
+        for first in 0..count {
+            let Some([a, b, c]) = hashes[first..].first_chunk().copied() else { break };
+            hashes[first] = shingle_hash(a, b, c);
         }
-        self.last = [older, newer];
         // The first two words of a text end no shingle.
-        let skip = 2usize.saturating_sub(self.word_count).min(words.len());
-        self.word_count += words.len();
-        let shingles = &self.shingles[skip..words.len()];
+        let skip = 2usize.saturating_sub(self.word_count).min(count);
+        self.word_count += count;
         let room = SIMHASH_SHINGLE_COUNT_MAX - self.planes.total_count();
-        self.planes.add(&shingles[..shingles.len().min(room)]);
+        let end = count.min(skip + room);
+        self.planes.add(&self.hashes[skip..end]);
+        self.hashes[..2].copy_from_slice(&last);
+        unfinished
     }
 }
 
@@ -204,5 +218,5 @@ const MASKS: [[u64; 2]; 17] = {
 
 #[inline(always)]
 fn shingle_hash(first: u64, second: u64, third: u64) -> u64 {
-    mix(first ^ second.rotate_left(23) ^ KEYS[2], third ^ second.rotate_left(47) ^ KEYS[3])
+    first.rotate_left(23) ^ second.rotate_left(47) ^ third
 }

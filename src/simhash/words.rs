@@ -10,16 +10,28 @@
 //!
 //! Both hold for broken UTF-8 as well: only continuation bytes are taken to belong to a lead byte.
 
-/// Text read at a time: the text, its word positions and its hashes stay in the first-level cache.
+use crate::sys::scan::{self, BLOCK_BYTES};
+
+/// Text read at a time: the text and its hashes stay in the first-level cache. A power of two, so
+/// that a position is brought into bounds by a mask.
 pub(super) const BUFFER_BYTES: usize = 1_024;
 /// Loads of a word's hash reach this far over the end of the text.
 pub(super) const LOAD_BYTES: usize = 16;
-const _: () = assert!(BUFFER_BYTES.is_multiple_of(64));
+const BLOCK_COUNT: usize = BUFFER_BYTES / BLOCK_BYTES;
+const _: () = assert!(BUFFER_BYTES.is_power_of_two() && BUFFER_BYTES.is_multiple_of(BLOCK_BYTES));
 
-/// Start and end of each word of one buffer, in turn.
+/// Where words start and end in one buffer: bit `i` of block `b` is position `64 b + i`.
 pub(super) struct Edges {
-    positions: [u16; 2 * BUFFER_BYTES + 64],
+    blocks: [Block; BLOCK_COUNT],
     count: usize,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Block {
+    starts: u64,
+    ends: u64,
+    /// The last byte is a word's, all ones or zeros: the word goes on in the next block.
+    open: u64,
 }
 
 /// What the last byte of a buffer means for the first of the next: bit 0 of masks that were
@@ -36,48 +48,31 @@ pub(super) struct Carry {
 
 impl Edges {
     pub(super) fn new() -> Edges {
-        Edges { positions: [0; 2 * BUFFER_BYTES + 64], count: 0 }
+        Edges { blocks: [Block::default(); BLOCK_COUNT], count: 0 }
     }
 
-    /// Start and end of each word that ends in the buffer.
-    pub(super) fn words(&self) -> &[[u16; 2]] {
-        self.positions[..self.count].as_chunks().0
-    }
-
-    /// Where a word starts that reaches the end of the buffer and may go on in the next.
-    pub(super) fn unfinished(&self) -> Option<usize> {
-        self.positions[..self.count].as_chunks::<2>().1.first().map(|start| usize::from(*start))
-    }
-
-    /// Appends `base` plus the index of each set bit. Eight are written whether there are so many
-    /// or not: a loop that ended at the right one would end where the processor cannot foresee.
+    /// Calls `take` with the start and the end of each word that ends in the buffer; returns where a
+    /// word starts that reaches the buffer's end and may go on in the next.
     #[inline(always)]
-    fn push(&mut self, base: u16, mut edges: u64) {
-        let end = self.count + edges.count_ones() as usize;
-        while self.count < end {
-            let Some(slots) = self.positions[self.count..].first_chunk_mut::<8>() else { break };
-            for slot in slots {
-                *slot = base + edges.trailing_zeros() as u16;
-                edges &= edges.wrapping_sub(1);
+    pub(super) fn each_word(&self, mut take: impl FnMut(usize, usize)) -> Option<usize> {
+        let mut start = 0;
+        let mut open = 0;
+        for (index, block) in self.blocks[..self.count].iter().enumerate() {
+            let base = index * BLOCK_BYTES;
+            let (mut starts, mut ends) = (block.starts, block.ends);
+            // Without a branch: where a block cuts cannot be foreseen.
+            let first = base + starts.trailing_zeros() as usize;
+            start = (start & open as usize) | (first & !open as usize);
+            starts &= starts.wrapping_sub(1) | open;
+            while ends != 0 {
+                take(start, base + ends.trailing_zeros() as usize);
+                ends &= ends - 1;
+                start = base + starts.trailing_zeros() as usize;
+                starts &= starts.wrapping_sub(1);
             }
-            self.count += 8;
+            open = block.open;
         }
-        self.count = end;
-    }
-
-    /// As [`Edges::push`], where one word's end may be the next one's start.
-    fn push_with_shared(&mut self, base: u16, starts: u64, ends: u64) {
-        let mut edges = starts | ends;
-        while edges != 0 {
-            let index = edges.trailing_zeros();
-            edges &= edges - 1;
-            self.positions[self.count] = base + index as u16;
-            self.count += 1;
-            if (starts & ends) >> index & 1 == 1 {
-                self.positions[self.count] = base + index as u16;
-                self.count += 1;
-            }
-        }
+        (open != 0).then_some(start)
     }
 }
 
@@ -89,72 +84,40 @@ pub(super) fn find(
     carry: &mut Carry,
     edges: &mut Edges,
 ) {
-    edges.count = 0;
     let mut after_word = 0;
-    let (blocks, _) = buffer[..text_len].as_chunks_mut::<64>();
-    for (index, block) in blocks.iter_mut().enumerate() {
-        let base = (index * 64) as u16;
-        let (mut word, has_high) = fold_and_classify(block);
+    let (blocks, _) = buffer[..text_len].as_chunks_mut();
+    edges.count = blocks.len();
+    for (block, out) in blocks.iter_mut().zip(&mut edges.blocks) {
+        let (mut word, others) = scan::fold_words(block);
         let mut ideograph = 0;
-        if has_high {
+        if others != 0 {
             let separator;
-            (separator, ideograph) = classify_high(block, carry);
+            (separator, ideograph) = classify_others(block, carry);
             word &= !separator;
         } else {
             *carry = Carry::default();
         }
         let after = word << 1 | after_word;
-        if ideograph == 0 {
-            edges.push(base, word ^ after);
-        } else {
-            let starts = word & (!after | ideograph);
-            edges.push_with_shared(base, starts, after & (!word | ideograph));
-        }
         after_word = word >> 63;
+        *out = Block {
+            starts: word & (!after | ideograph),
+            ends: after & (!word | ideograph),
+            open: 0u64.wrapping_sub(after_word),
+        };
     }
-}
-
-/// The mask of word bytes by the plain rule, and whether any byte is outside ASCII. Written so that
-/// the compiler turns the loop over bytes into vector code.
-#[inline(always)]
-fn fold_and_classify(block: &mut [u8; 64]) -> (u64, bool) {
-    let mut classes = [0u8; 64];
-    let mut all = 0;
-    for (byte, class) in block.iter_mut().zip(&mut classes) {
-        all |= *byte;
-        let is_upper = byte.wrapping_sub(b'A') < 26;
-        *byte |= u8::from(is_upper) << 5;
-        let is_letter = byte.wrapping_sub(b'a') < 26;
-        let is_digit = byte.wrapping_sub(b'0') < 10;
-        *class = u8::from(is_letter | is_digit | (*byte >= 0x80));
-    }
-    (pack(&classes), all >= 0x80)
 }
 
 /// The masks of bytes that separate although they are outside ASCII, and of those that start a
 /// word of their own.
-fn classify_high(block: &[u8; 64], carry: &mut Carry) -> (u64, u64) {
-    let mask = |is_in: fn(u8) -> bool| pack(&block.map(|byte| u8::from(is_in(byte))));
-    let short_lead = mask(|byte| byte == 0xc2);
-    let long_lead = mask(|byte| byte == 0xe2);
-    let trail = mask(|byte| byte.wrapping_sub(0x80) < 0x40);
-    let ideograph = mask(|byte| byte.wrapping_sub(0xe3) < 7);
+fn classify_others(block: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (u64, u64) {
+    let short_lead = scan::in_range(block, 0xc2, 0xc2);
+    let long_lead = scan::in_range(block, 0xe2, 0xe2);
+    let trail = scan::in_range(block, 0x80, 0xbf);
+    let ideograph = scan::in_range(block, 0xe3, 0xe9);
     let lead = short_lead | long_lead;
     let first = (lead << 1 | carry.lead) & trail;
     let second_of_long = (long_lead << 1 | carry.long_lead) & trail;
     let third = (second_of_long << 1 | carry.second) & trail;
     *carry = Carry { lead: lead >> 63, long_lead: long_lead >> 63, second: second_of_long >> 63 };
     (lead | first | third, ideograph)
-}
-
-/// Sixty-four zeros and ones as bits.
-#[inline(always)]
-fn pack(classes: &[u8; 64]) -> u64 {
-    let mut mask = 0;
-    for (index, group) in classes.as_chunks::<8>().0.iter().enumerate() {
-        // The product brings byte i's bit to place 56 + i, and nothing else there.
-        let bits = u64::from_le_bytes(*group).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= bits << (8 * index);
-    }
-    mask
 }
