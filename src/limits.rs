@@ -284,7 +284,7 @@ pub const SEEN_PIECE_BYTES: usize = 256 * 1024;
 /// Parts of the Bloom filter, each for a range of slots; one is rebuilt at a time.
 pub const SEEN_SLICE_COUNT: usize = 64;
 /// URLs that a slice has room for at first.
-pub const SEEN_SLICE_URL_COUNT: usize = 1_024;
+pub const SEEN_SLICE_URL_COUNT: usize = 16_384;
 /// A slice that is full grows to this share of its URLs, four thirds: from 12 bits a URL to 16.
 pub const SEEN_GROWTH_NUMERATOR: usize = 4;
 pub const SEEN_GROWTH_DENOMINATOR: usize = 3;

@@ -7,6 +7,7 @@ use crate::base::{Time, WallTime};
 use crate::flow::Outcome;
 use crate::http::{Event, HttpError, Method, ResponseHead, ResponseReader, Validators, write_get};
 use crate::io::{NetError, World};
+use crate::limits::FETCH_BUFFER_BYTES_KEPT;
 use crate::url::{Scheme, Url};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -69,7 +70,7 @@ pub(super) async fn run<W: World>(
         ended: started,
         request: Vec::new(),
         head: None,
-        response: client.buffers.borrow_mut().pop().unwrap_or_default(),
+        response: Vec::new(),
         head_len: 0,
         was_stale: false,
         connection: Connection::None,
@@ -290,6 +291,12 @@ fn take<W: World>(
             Event::End => return Step::End,
             Event::Head => {
                 let Some(head) = reader.head() else { continue };
+                // Not before: most fetches wait, and a buffer that was used just now is in the
+                // cache.
+                answer.response = client.buffers.borrow_mut().pop().unwrap_or_default();
+                let body_bytes = reader.body_bytes_left().unwrap_or(0);
+                let body_bytes = body_bytes.min(FETCH_BUFFER_BYTES_KEPT as u64);
+                answer.response.reserve(head.raw().len() + body_bytes as usize);
                 answer.response.extend_from_slice(head.raw());
                 answer.head_len = head.raw().len();
                 let wanted = sink.head(head);
