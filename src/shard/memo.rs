@@ -42,8 +42,10 @@ impl Bases {
     }
 
     fn key(&self, href: &str) -> u128 {
+        // A fragment leads nowhere else, whatever is in it.
+        let href = &href[..memchr::memchr(b'#', href.as_bytes()).unwrap_or(href.len())];
         let seed = match href.as_bytes() {
-            [] | [b'?' | b'#', ..] => self.whole,
+            [] | [b'?', ..] => self.whole,
             // Of the base's scheme; the origin has it.
             [b'/', ..] => self.origin,
             _ if href.starts_with("http://") || href.starts_with("https://") => 0,

@@ -77,6 +77,7 @@ use promises::Promises;
 use recovery::State;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -424,9 +425,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         self.active_count.set(self.active_count.get() + 1);
         self.spend_budget();
+        // A visit is some kilobytes: on the heap once, and not moved again on its way to the executor.
+        let visiting = self.clone();
+        let mut visit = Box::pin(async move { visiting.visit(host, turn).await });
         let shard = self.clone();
         self.world.spawn(async move {
-            shard.spend_on(Stage::Visit, shard.visit(host, turn)).await;
+            poll_fn(|context| shard.spend(Stage::Visit, || visit.as_mut().poll(context))).await;
             shard.active_count.set(shard.active_count.get() - 1);
             shard.wake.poke();
         });
