@@ -23,8 +23,8 @@ impl TagName {
     pub const BYTES_MAX: usize = 16;
     pub const OTHER: TagName = TagName(0);
 
-    /// The name that begins at `at`, and where it ends: the fast twin of [`TagName::of`]. `None` for
-    /// what has no letter there, or may not end within [`scan::WINDOW_BYTES`] of this chunk.
+    /// The name that begins at `at`, and where it ends: the fast twin of [`TagName::of`]. `None`
+    /// for what has no letter there, or may not end within [`scan::WINDOW_BYTES`] of this chunk.
     #[inline(always)]
     pub fn read(chunk: &[u8], at: usize) -> Option<(TagName, usize)> {
         let window: &[u8; scan::WINDOW_BYTES] = chunk.get(at..)?.first_chunk()?;

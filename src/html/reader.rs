@@ -12,7 +12,7 @@ use super::tokenizer::Tokenizer;
 
 /// Takes the visible text of a page: not scripts, styles, templates, title or `noscript`. Pieces
 /// are UTF-8 except where the page is not, end anywhere, and have a space where a block begins or
-/// ends. Any `FnMut(&[u8])` is one.
+/// ends; of the white space that follows a tag at most one is handed on. Any `FnMut(&[u8])` is one.
 pub trait TextSink {
     /// When false, text is not even looked for.
     const WANTED: bool = true;

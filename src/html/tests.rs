@@ -66,6 +66,19 @@ fn hrefs_are_trimmed_decoded_and_the_first_of_two_counts() {
 }
 
 #[test]
+fn a_name_with_odd_bytes_in_it_is_another_name() {
+    let behind = "<p>and enough behind it</p>";
+    for name in ["a=", "a=b", "a\u{1}", "a\0", "a\u{1f}b", "a\u{e9}", "a<", "a\"b\""] {
+        assert_eq!(hrefs(&format!("<{name} href=/no>{behind}")), [""; 0], "{name}");
+        assert_eq!(
+            words(&format!("<title>t</{name}>u</title>v{behind}")),
+            "v and enough behind it"
+        );
+    }
+    assert_eq!(hrefs(&format!("<a\x0chref=/yes>{behind}")), ["/yes"]);
+}
+
+#[test]
 fn links_in_text_that_is_not_markup_are_none() {
     for html in [
         "<script>'<a href=/a>'</script>",

@@ -1,5 +1,6 @@
 //! Between tags: text, references, and what an opening `<` turns out to be.
 
+use super::tag::is_space;
 use super::{Content, State, TokenSink, Tokenizer, emit};
 use crate::html::reference::{self, Place, Reference};
 use crate::sys::scan;
@@ -68,9 +69,16 @@ impl Tokenizer {
         at: usize,
         sink: &mut S,
     ) -> Option<usize> {
-        let start = scan::find_nonspace(chunk, at);
-        if start > at && sink.wants_text() {
-            sink.blank(&chunk[at..start]);
+        let mut start = at;
+        if is_space(*chunk.get(at)?) {
+            start = scan::find_nonspace(chunk, at + 1);
+            if sink.wants_text() {
+                sink.blank(&chunk[at..start]);
+            }
+        }
+        // Three of four times there is no text, or nothing but indentation.
+        if *chunk.get(start)? == b'<' {
+            return Some(start);
         }
         let stop = scan::find_either(chunk, start, b'<', b'&');
         emit(sink, &chunk[start..stop]);
