@@ -218,5 +218,6 @@ const MASKS: [[u64; 2]; 17] = {
 
 #[inline(always)]
 fn shingle_hash(first: u64, second: u64, third: u64) -> u64 {
-    first.rotate_left(23) ^ second.rotate_left(47) ^ third
+    // Turns by whole 16 bits: the compiler has instructions that turn two hashes at once.
+    first.rotate_left(48) ^ second.rotate_left(16) ^ third
 }

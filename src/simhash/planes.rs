@@ -1,18 +1,24 @@
 //! Sixty-four counters in planes: plane `k` holds bit `k` of each.
 //!
 //! Adding a shingle's 64 bits one counter at a time costs 64 additions. Laid out in planes, three
-//! rows of bits add up with five operations on whole words (a full adder in each bit), and sixteen
-//! rows with fifteen such adders leave one carry for the planes above (Harley and Seal's way to
-//! count bits).
+//! rows of bits add up with five operations on whole words (a full adder in each bit), and eight
+//! rows with seven such adders leave one carry for the planes above (Harley and Seal's way to
+//! count bits); two sets of eight go through a vector register side by side.
 
 use crate::limits::SIMHASH_SHINGLE_COUNT_MAX;
 
 const PLANE_COUNT: usize = 24;
 const _: () = assert!(SIMHASH_SHINGLE_COUNT_MAX < 1 << PLANE_COUNT, "no counter overflows");
 
+/// Two rows side by side, as a vector register holds them: rows of even and of odd index are
+/// counted apart, and brought together at the end.
+type Pair = [u64; 2];
+/// Rows added at a time.
+const BATCH: usize = 16;
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Planes {
-    planes: [u64; PLANE_COUNT],
+    planes: [Pair; PLANE_COUNT],
     total_count: usize,
 }
 
@@ -26,35 +32,44 @@ impl Planes {
     pub(super) fn add(&mut self, rows: &[u64]) {
         debug_assert!(self.total_count + rows.len() <= SIMHASH_SHINGLE_COUNT_MAX);
         self.total_count += rows.len();
-        let (sixteens, rest) = rows.as_chunks::<16>();
-        let [mut ones, mut twos, mut fours, mut eights, ..] = self.planes;
-        for rows in sixteens {
-            let mut carries = [0; 8];
-            for (pair, carry) in rows.as_chunks::<2>().0.iter().zip(&mut carries) {
-                (ones, *carry) = full_add(ones, pair[0], pair[1]);
-            }
-            let mut next = [0; 4];
-            for (pair, carry) in carries.as_chunks::<2>().0.iter().zip(&mut next) {
-                (twos, *carry) = full_add(twos, pair[0], pair[1]);
-            }
-            let (low, high);
-            (fours, low) = full_add(fours, next[0], next[1]);
-            (fours, high) = full_add(fours, next[2], next[3]);
-            let sixteen;
-            (eights, sixteen) = full_add(eights, low, high);
-            self.carry_up(4, sixteen);
+        let (batches, rest) = rows.as_chunks::<BATCH>();
+        for batch in batches {
+            self.add_batch(batch);
         }
-        self.planes[..4].copy_from_slice(&[ones, twos, fours, eights]);
-        for row in rest {
-            self.carry_up(0, *row);
+        if !rest.is_empty() {
+            // Rows of no bits count for nothing: cheaper than a carry for each row of the rest.
+            let mut last = [0; BATCH];
+            last[..rest.len()].copy_from_slice(rest);
+            self.add_batch(&last);
         }
+    }
+
+    #[inline(always)]
+    fn add_batch(&mut self, rows: &[u64; BATCH]) {
+        let [ones, twos, fours, ..] = &mut self.planes;
+        let (pairs, _) = rows.as_chunks::<2>();
+        let mut carries = [[0; 2]; 4];
+        for (two, carry) in pairs.as_chunks::<2>().0.iter().zip(&mut carries) {
+            (*ones, *carry) = full_add(*ones, two[0], two[1]);
+        }
+        let (first, second, carry);
+        (*twos, first) = full_add(*twos, carries[0], carries[1]);
+        (*twos, second) = full_add(*twos, carries[2], carries[3]);
+        (*fours, carry) = full_add(*fours, first, second);
+        self.carry_up(3, carry);
     }
 
     /// Bits whose counter is over half of all rows.
     pub(super) fn majority(&self) -> u64 {
+        let mut carry = 0;
+        let counters = self.planes.map(|[even, odd]| {
+            let sum;
+            (sum, carry) = full_add_one(even, odd, carry);
+            sum
+        });
         let half = self.total_count / 2;
         let (mut over, mut equal) = (0, !0);
-        for (index, plane) in self.planes.iter().enumerate().rev() {
+        for (index, plane) in counters.iter().enumerate().rev() {
             let half_bit = if half >> index & 1 == 1 { !0 } else { 0 };
             over |= equal & plane & !half_bit;
             equal &= !(plane ^ half_bit);
@@ -62,20 +77,30 @@ impl Planes {
         over
     }
 
-    fn carry_up(&mut self, from: usize, mut carry: u64) {
+    #[inline(always)]
+    fn carry_up(&mut self, from: usize, mut carry: Pair) {
         for plane in &mut self.planes[from..] {
-            if carry == 0 {
+            if carry == [0; 2] {
                 return;
             }
-            (*plane, carry) = (*plane ^ carry, *plane & carry);
+            let [even, odd] = *plane;
+            *plane = [even ^ carry[0], odd ^ carry[1]];
+            carry = [even & carry[0], odd & carry[1]];
         }
-        debug_assert_eq!(carry, 0);
+        debug_assert_eq!(carry, [0; 2]);
     }
 }
 
-/// Sum and carry of three bits, in each of 64 places.
+/// Sum and carry of three bits, in each of 64 places of either row.
 #[inline(always)]
-fn full_add(a: u64, b: u64, c: u64) -> (u64, u64) {
+fn full_add(a: Pair, b: Pair, c: Pair) -> (Pair, Pair) {
+    let (even, even_carry) = full_add_one(a[0], b[0], c[0]);
+    let (odd, odd_carry) = full_add_one(a[1], b[1], c[1]);
+    ([even, odd], [even_carry, odd_carry])
+}
+
+#[inline(always)]
+fn full_add_one(a: u64, b: u64, c: u64) -> (u64, u64) {
     let half = a ^ b;
     (half ^ c, a & b | half & c)
 }

