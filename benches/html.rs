@@ -1,11 +1,13 @@
 //! Link extraction over the corpus pages: our reader, lol_html and html5gum, in bytes a second.
 //!
 //! `links`: every a, area, link, iframe and frame with its target. `text`: the visible text as
-//! well. `cargo bench --bench html -- --test` runs each once.
+//! well. `page`: all of the crawler's parse step, the text's SimHash too.
+//! `cargo bench --bench html -- --test` runs each once.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use lol_html::{HtmlRewriter, Settings, element};
 use nephila::html::{LolReader, NoText, PageReader};
+use nephila::simhash::SimHasher;
 use std::cell::Cell;
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -38,6 +40,15 @@ fn ours_text(page: &[u8]) -> usize {
     let mut reader = PageReader::new(Some("utf-8"));
     page.chunks(CHUNK_BYTES).for_each(|chunk| reader.push(chunk, &mut count));
     reader.finish(&mut count).link_count() + text_byte_count
+}
+
+fn ours_page(page: &[u8]) -> usize {
+    let mut hasher = SimHasher::new();
+    let mut take = |piece: &[u8]| hasher.push_text(piece);
+    let mut reader = PageReader::new(Some("utf-8"));
+    page.chunks(CHUNK_BYTES).for_each(|chunk| reader.push(chunk, &mut take));
+    let page = reader.finish(&mut take);
+    page.link_count() ^ hasher.finish().unwrap_or(0) as usize
 }
 
 /// lol_html as its users would: selectors, and nothing but the targets taken.
@@ -96,16 +107,17 @@ fn compare(criterion: &mut Criterion) {
     group.throughput(Throughput::Bytes(byte_count as u64));
     group.sample_size(10).measurement_time(Duration::from_secs(2));
     group.warm_up_time(Duration::from_millis(500));
-    let readers: [(&str, Read); 5] = [
+    let readers: [(&str, Read); 6] = [
         ("links/nephila", ours_links),
         ("links/lol_html", lol_links),
         ("links/html5gum", gum_links),
         ("text/nephila", ours_text),
         ("text/extractor_lol", lol_page),
+        ("page/nephila", ours_page),
     ];
     for (name, read) in readers {
         group.bench_function(name, |bencher| {
-            bencher.iter(|| pages.iter().map(|page| black_box(read(page))).sum::<usize>());
+            bencher.iter(|| pages.iter().for_each(|page| _ = black_box(read(page))));
         });
     }
     group.finish();
