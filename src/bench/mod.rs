@@ -2,13 +2,14 @@
 //! with plots.
 //!
 //! Suites of whole crawls ([`suites`]) run a [`course`] several times; [`limit`] is the ceiling they
-//! are judged by; [`frontier`], [`seen`] and `parse` measure single parts: real files, real memory,
+//! are judged by; [`frontier`], [`seen`] and [`parse`] measure single parts: real files, real memory,
 //! one core. A [`report`] says what, where and how it was measured. They use the crate's modules as
 //! the crawler does; nothing imports them.
 
 pub mod course;
 pub mod frontier;
 pub mod limit;
+pub mod parse;
 mod plot;
 pub mod report;
 pub mod seen;
