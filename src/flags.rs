@@ -475,10 +475,17 @@ impl BenchFlags {
         Ok((web, cores))
     }
 
-    pub fn options(&self, directory: &Path) -> Result<suites::Options, ConfigError> {
+    /// Where pages are read from, if they are there.
+    pub fn bodies(&self) -> PathBuf {
+        self.bodies.clone().unwrap_or_else(|| PathBuf::from(CORPUS_PAGES))
+    }
+
+    pub fn options(
+        &self,
+        directory: &Path,
+        command: String,
+    ) -> Result<suites::Options, ConfigError> {
         let (web_core, cores) = self.cores()?;
-        let corpus = Path::new(CORPUS_PAGES);
-        let found = corpus.is_dir().then(|| corpus.to_owned());
         Ok(suites::Options {
             run_count: self.runs,
             window_seconds: self.seconds,
@@ -487,7 +494,7 @@ impl BenchFlags {
             host_count: self.hosts,
             capacity: self.capacity,
             cores,
-            bodies: self.bodies.clone().or(found),
+            bodies: Some(self.bodies()).filter(|folder| folder.is_dir()),
             changes: self.set.clone(),
             grounds: Grounds {
                 web_core: Some(web_core),
@@ -495,9 +502,7 @@ impl BenchFlags {
                 directory: directory.to_owned(),
                 seed: 1,
             },
-            command: std::env::args()
-                .skip(1)
-                .fold("nephila".to_owned(), |all, word| all + " " + &word),
+            command,
         })
     }
 }
@@ -518,10 +523,28 @@ pub enum Suite {
     Scale,
     /// Open loop at 50, 80 and 95 % of capacity
     Latency,
+    /// The tokenizer beside lol_html and html5gum, links compared
+    Parse,
     /// URL seen, its files on disk
     Seen,
     /// Queues larger than RAM
     Frontier,
+}
+
+impl Suite {
+    /// Of whole crawls; the others measure single parts.
+    pub fn of_crawls(self) -> Option<suites::Suite> {
+        Some(match self {
+            Suite::Limit => suites::Suite::Limit,
+            Suite::Small => suites::Suite::Small,
+            Suite::Real => suites::Suite::Real,
+            Suite::Tls => suites::Suite::Tls,
+            Suite::Cold => suites::Suite::Cold,
+            Suite::Scale => suites::Suite::Scale,
+            Suite::Latency => suites::Suite::Latency,
+            Suite::Parse | Suite::Seen | Suite::Frontier => return None,
+        })
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

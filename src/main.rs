@@ -12,13 +12,14 @@ use flags::{
 };
 use nephila::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
+use nephila::bench::report::Report;
 use nephila::bench::suites::{self, Suite};
-use nephila::bench::{frontier, report, seen};
+use nephila::bench::{frontier, parse, parts, seen};
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
 use nephila::limits::{SEED_PROBLEM_COUNT_MAX, WEB_OPEN_FILE_COUNT};
-use nephila::metrics::Report;
+use nephila::metrics;
 use nephila::seed::{Seeds, is_public};
 use nephila::sys::process::{self, Signals};
 use nephila::tools::demo::Demo;
@@ -246,66 +247,57 @@ fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     let stamp = format!("nephila-bench-{}", std::process::id());
     let dir = flags.dir.clone().unwrap_or_else(|| std::env::temp_dir().join(stamp));
     std::fs::create_dir_all(&dir).map_err(failed)?;
-    let shown = match flags.suite {
-        flags::Suite::Seen => bench_seen(flags, &dir),
-        flags::Suite::Frontier => bench_frontier(flags, &dir),
-        flags::Suite::Limit => bench_crawl(Suite::Limit, flags, &dir),
-        flags::Suite::Small => bench_crawl(Suite::Small, flags, &dir),
-        flags::Suite::Real => bench_crawl(Suite::Real, flags, &dir),
-        flags::Suite::Tls => bench_crawl(Suite::Tls, flags, &dir),
-        flags::Suite::Cold => bench_crawl(Suite::Cold, flags, &dir),
-        flags::Suite::Scale => bench_crawl(Suite::Scale, flags, &dir),
-        flags::Suite::Latency => bench_crawl(Suite::Latency, flags, &dir),
+    let report = match flags.suite.of_crawls() {
+        Some(suite) => bench_crawls(suite, flags, &dir),
+        None => match flags.suite {
+            flags::Suite::Seen => bench_seen(flags, &dir),
+            flags::Suite::Frontier => bench_frontier(flags, &dir),
+            _ => bench_parse(flags),
+        },
     };
     if flags.dir.is_none() {
         std::fs::remove_dir_all(&dir).map_err(failed)?;
     }
-    print_out(&shown?)
-}
-
-fn bench_crawl(suite: Suite, flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
-    let options = flags.options(dir).map_err(usage)?;
-    let signals = signals()?;
-    let mut watch = watching(false);
-    let report = suites::run(suite, &options, Some(&signals), &mut watch, &mut |text| {
-        say(Progress::CLEAR);
-        say(text);
-    });
-    let report = report.map_err(failed)?;
-    filed(flags, &report)?;
-    if let Some(failure) = report.failures.first() {
-        say(&report.text());
-        return Err(Failure::Failed(failure.clone()));
-    }
-    match flags.json {
-        true => json_line(&report.json()).map_err(failed),
-        false => Ok(report.text()),
-    }
-}
-
-fn filed(flags: &BenchFlags, report: &report::Report) -> Result<(), Failure> {
+    let report = report?;
     if let Some(folder) = &flags.file {
         for path in report.file(folder).map_err(failed)? {
             say(&format!("filed: {}\n", path.display()));
         }
     }
-    Ok(())
+    let shown = if flags.json { json_line(&report.json()).map_err(failed)? } else { report.text() };
+    print_out(&shown)?;
+    report.failures.first().map_or(Ok(()), |failure| Err(Failure::Failed(failure.clone())))
 }
 
-fn bench_seen(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
+fn bench_crawls(suite: Suite, flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
+    let options = flags.options(dir, command()).map_err(usage)?;
+    let signals = signals()?;
+    let mut watch = watching(false);
+    let mut told = |text: &str| {
+        if process::is_terminal(&io::stderr()) {
+            say(Progress::CLEAR);
+        }
+        say(text);
+    };
+    suites::run(suite, &options, Some(&signals), &mut watch, &mut told).map_err(failed)
+}
+
+/// As it can be typed again.
+fn command() -> String {
+    std::env::args().skip(1).fold("nephila".to_owned(), |all, word| all + " " + &word)
+}
+
+fn bench_seen(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
     let plan = seen::Plan {
         url_count: flags.urls,
         is_uniform: matches!(flags.draw, flags::Draw::Uniform),
         core: flags.cores().map_err(usage)?.1.first().copied(),
     };
     let marks = seen::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
-    match flags.json {
-        true => json_line(&seen::json(&marks)).map_err(failed),
-        false => Ok(marks.iter().map(seen::Mark::text).collect()),
-    }
+    Ok(parts::seen_report(&marks, &command()))
 }
 
-fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
+fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
     let host_count = flags.hosts.unwrap_or(1_000_000);
     let plan = frontier::Plan {
         url_count: flags.urls,
@@ -315,14 +307,18 @@ fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<String, Failure> {
         core: flags.cores().map_err(usage)?.1.first().copied(),
     };
     let marks = frontier::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
-    match flags.json {
-        true => json_line(&frontier::json(&marks)).map_err(failed),
-        false => Ok(marks.iter().map(frontier::Mark::text).collect()),
-    }
+    Ok(parts::frontier_report(plan, &marks, &command()))
+}
+
+fn bench_parse(flags: &BenchFlags) -> Result<Report, Failure> {
+    let folder = flags.bodies();
+    let plan = parse::Plan { folder, round_count: flags.runs as usize };
+    let found = parse::run(&plan).map_err(failed)?;
+    Ok(parts::parse_report(&found, &command()))
 }
 
 /// Prints progress as reports come in.
-fn watching(quiet: bool) -> impl FnMut(&[Report]) {
+fn watching(quiet: bool) -> impl FnMut(&[metrics::Report]) {
     let now = || Time(process::monotonic_ns());
     let mut progress = Progress::new(process::is_terminal(&io::stderr()), now());
     move |reports| {

@@ -10,6 +10,7 @@ pub mod course;
 pub mod frontier;
 pub mod limit;
 pub mod parse;
+pub mod parts;
 mod plot;
 pub mod report;
 pub mod seen;
@@ -40,6 +41,7 @@ pub enum BenchError {
     Histogram(String),
     Frontier(frontier::BenchError),
     Seen(seen::BenchError),
+    Parse(parse::BenchError),
     /// A thread died.
     Died,
 }
@@ -61,6 +63,7 @@ impl fmt::Display for BenchError {
             BenchError::Histogram(text) => write!(out, "histogram log: {text}"),
             BenchError::Frontier(error) => write!(out, "{error}"),
             BenchError::Seen(error) => write!(out, "{error}"),
+            BenchError::Parse(error) => write!(out, "{error}"),
             BenchError::Died => out.write_str("the benchmark's thread died"),
         }
     }

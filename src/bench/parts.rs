@@ -1,0 +1,162 @@
+//! The reports of the suites that measure single parts: URL seen, the queues, the parsers.
+
+use super::plot::{Lines, Scale};
+use super::report::{Machine, Plot, Report, Table};
+use super::{frontier, parse, seen};
+use crate::base::WallTime;
+use crate::sys::process;
+use serde_json::{Value, json};
+
+fn report(suite: &'static str, about: String, command: &str) -> Report {
+    Report {
+        suite,
+        about,
+        command: command.to_owned(),
+        tables: Vec::new(),
+        plots: Vec::new(),
+        timed: Vec::new(),
+        data: Value::Null,
+        failures: Vec::new(),
+        at: WallTime(process::realtime_ns()),
+        machine: Machine::here(),
+    }
+}
+
+fn strings(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|cell| (*cell).to_owned()).collect()
+}
+
+/// How costs grow as there is more of everything.
+fn growth(title: &str, x: &'static str, series: Vec<(String, Vec<(f64, f64)>)>) -> Plot {
+    let (title, x_marks) = (title.to_owned(), Vec::new());
+    Plot::Lines(Lines { title, x: (x, Scale::Log), y: ("ns", Scale::Linear), x_marks, series })
+}
+
+pub fn seen_report(marks: &[seen::Mark], command: &str) -> Report {
+    let check_ns = |mark: &seen::Mark| {
+        mark.cpu_ns.saturating_sub(mark.making_ns) as f64 / mark.span_count.max(1) as f64
+    };
+    let columns = [
+        "offered",
+        "distinct",
+        "ns a check",
+        "checks/CPU s",
+        "RSS MB",
+        "peak MB",
+        "bits a URL",
+        "filter wrong",
+        "runs",
+        "merges",
+        "wall s",
+    ];
+    let row = |mark: &seen::Mark| {
+        vec![
+            mark.offered_count.to_string(),
+            mark.distinct_count.to_string(),
+            format!("{:.0}", check_ns(mark)),
+            format!("{:.0}", 1e9 / check_ns(mark).max(0.001)),
+            format!("{:.0}", mark.resident_bytes as f64 / 1e6),
+            format!("{:.0}", mark.resident_bytes_max as f64 / 1e6),
+            format!("{:.2}", mark.filter_bits_per_url),
+            format!("{:.2} %", 100.0 * mark.filter_wrong_rate),
+            mark.run_count.to_string(),
+            mark.merge_count.to_string(),
+            format!("{:.1}", mark.wall_ns as f64 / 1e9),
+        ]
+    };
+    let line = marks.iter().map(|mark| (mark.offered_count as f64, check_ns(mark))).collect();
+    let title = "Since the mark before, by CPU time without the making of URLs".to_owned();
+    let rows = marks.iter().map(row).collect();
+    let about =
+        "URLs offered to URL seen, nine of ten known; its files on disk, one core. None is \
+                 lost and none taken twice, or the run fails."
+            .to_owned();
+    Report {
+        tables: vec![Table { title, columns: strings(&columns), rows }],
+        plots: vec![growth("A check", "offered", vec![("check".to_owned(), line)])],
+        data: seen::json(marks),
+        ..report("seen", about, command)
+    }
+}
+
+pub fn frontier_report(plan: frontier::Plan, marks: &[frontier::Mark], command: &str) -> Report {
+    let columns = [
+        "queued",
+        "ns a push, filling",
+        "ns a visit",
+        "ns a push, in turn",
+        "RSS MB",
+        "peak MB",
+        "disk MB",
+        "in use MB",
+        "reads",
+        "waits",
+        "wall s",
+    ];
+    let row = |mark: &frontier::Mark| {
+        vec![
+            mark.queued_count.to_string(),
+            format!("{:.0}", mark.fill_ns),
+            format!("{:.0}", mark.pop_ns),
+            format!("{:.0}", mark.push_ns),
+            format!("{:.0}", mark.resident_bytes as f64 / 1e6),
+            format!("{:.0}", mark.resident_bytes_max as f64 / 1e6),
+            format!("{:.0}", mark.tails.disk_bytes as f64 / 1e6),
+            format!("{:.0}", mark.tails.live_bytes as f64 / 1e6),
+            mark.tails.refill_count.to_string(),
+            mark.wait_count.to_string(),
+            format!("{:.1}", mark.wall_ns as f64 / 1e9),
+        ]
+    };
+    let line = |name: &str, figure: fn(&frontier::Mark) -> f64| {
+        let points = marks.iter().map(|mark| (mark.queued_count as f64, figure(mark)));
+        (name.to_owned(), points.collect())
+    };
+    let series = vec![
+        line("push, filling", |mark| mark.fill_ns),
+        line("visit", |mark| mark.pop_ns),
+        line("push, in turn", |mark| mark.push_ns),
+    ];
+    let title = "By CPU time, jobs included, without the making and checking of URLs".to_owned();
+    let rows = marks.iter().map(row).collect();
+    let about = format!(
+        "queues of {} hosts, {} MB of them in RAM, the rest on disk, one core. Every URL that comes \
+         out is compared with the one that is due.",
+        plan.host_count, plan.memory_mb
+    );
+    Report {
+        tables: vec![Table { title, columns: strings(&columns), rows }],
+        plots: vec![growth("A push and a visit", "queued", series)],
+        data: frontier::json(marks),
+        ..report("frontier", about, command)
+    }
+}
+
+pub fn parse_report(found: &parse::Report, command: &str) -> Report {
+    let spread = |engine: &parse::Engine| {
+        let speeds = &engine.megabytes_per_second;
+        let low = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+        format!("{low:.0} to {:.0}", speeds.iter().copied().fold(0.0, f64::max))
+    };
+    let row = |engine: &parse::Engine| {
+        let median = format!("{:.0}", engine.median());
+        vec![engine.name.to_owned(), median, spread(engine), engine.link_count.to_string()]
+    };
+    let others = found.mismatches.iter().filter(|mismatch| !mismatch.is_noscript).count();
+    let about = format!(
+        "{} pages, {:.1} MB ({}), each engine in turns, by CPU time. Ours and lol_html tell other links \
+         on {} pages, on {} of them for another reason than noscript.",
+        found.page_count,
+        found.byte_count as f64 / 1e6,
+        found.source,
+        found.mismatches.len(),
+        others,
+    );
+    let columns = strings(&["engine", "MB/s, median", "rounds", "links"]);
+    let rows = found.engines.iter().map(row).collect();
+    Report {
+        tables: vec![Table { title: "Speed".to_owned(), columns, rows }],
+        data: json!(found),
+        ..report("parse", about, command)
+    }
+}
