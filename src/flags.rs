@@ -431,7 +431,8 @@ pub struct BenchFlags {
     /// File the report (Markdown, JSON, HTML, HdrHistogram log) in this folder
     #[arg(long, value_name = "DIR")]
     pub file: Option<PathBuf>,
-    /// URLs offered, nine of ten of them known (seen); URLs queued (frontier)
+    /// URLs offered, nine of ten of them known (seen); URLs queued (frontier); hosts of one URL
+    /// each (hosts)
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=10_000_000_000))]
     pub urls: u64,
@@ -442,6 +443,9 @@ pub struct BenchFlags {
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub hosts: Option<u32>,
+    /// Hosts do not leave RAM (hosts)
+    #[arg(long)]
+    pub stay: bool,
     /// RAM for queued URLs, as the setting frontier_memory_mb
     #[arg(long, value_name = "MB", default_value_t = QUEUE_RESIDENT_MB)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=QUEUE_RESIDENT_MB_MAX))]
@@ -529,6 +533,8 @@ pub enum Suite {
     Seen,
     /// Queues larger than RAM
     Frontier,
+    /// Hosts that have nothing left to fetch
+    Hosts,
 }
 
 impl Suite {
@@ -542,7 +548,7 @@ impl Suite {
             Suite::Cold => suites::Suite::Cold,
             Suite::Scale => suites::Suite::Scale,
             Suite::Latency => suites::Suite::Latency,
-            Suite::Parse | Suite::Seen | Suite::Frontier => return None,
+            Suite::Parse | Suite::Seen | Suite::Frontier | Suite::Hosts => return None,
         })
     }
 }

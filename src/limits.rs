@@ -227,8 +227,24 @@ pub const FETCH_BUFFER_BYTES_KEPT: usize = 256 * 1024;
 
 // --- Frontier (each per core) -------------------------------------------------------------------
 
-/// Hosts remembered; URLs of further hosts are dropped and counted.
+/// Hosts in RAM; URLs of further hosts are dropped and counted.
 pub const HOST_COUNT_MAX: usize = 1 << 22;
+/// Hosts in RAM beyond which those that are idle leave at once, where an operator says nothing
+/// else: 400 MB of them at the most.
+pub const HOST_MEMORY_COUNT: usize = 1 << 21;
+/// Hosts that have left RAM, at 13.7 to 17.2 bytes each; beyond them cold ones stay, and that is
+/// counted.
+pub const COLD_HOST_COUNT_MAX: usize = 1 << 27;
+/// Parts of their table: what grows, and what a checkpoint takes, in one go. At the most some
+/// 33,000 hosts each, in 460 KB.
+pub const COLD_PART_COUNT: usize = 1 << 12;
+/// Cold hosts that a checkpoint writes as one entry, or a part of the table if that has more.
+pub const COLD_IMAGE_COUNT: usize = 4_096;
+/// Hosts looked at in one go for whether they may leave: some 50 us.
+pub const SWEEP_STEP_COUNT: usize = 1_024;
+/// Such steps a second; and while more hosts are in RAM than may be.
+pub const SWEEP_STEPS_PER_SECOND: usize = 16;
+pub const SWEEP_STEPS_PER_SECOND_MAX: usize = 64;
 /// Pages of one host, queued and fetched together; further ones are dropped and counted.
 pub const HOST_PAGE_COUNT_MAX: u32 = 1_000_000;
 /// Scheme and port pairs of one host; a page can name 65,535 ports of it, few of them real.
@@ -519,6 +535,8 @@ const _: () = {
     assert!(RING_COMPLETION_COUNT >= RING_SUBMISSION_COUNT);
     assert!(HOST_ORIGIN_COUNT_MAX <= u8::MAX as usize + 1, "an origin's index is one byte");
     assert!(HOST_COUNT_MAX < u32::MAX as usize, "the last id means none");
+    assert!(HOST_MEMORY_COUNT < HOST_COUNT_MAX, "hosts leave before URLs are dropped");
+    assert!(COLD_PART_COUNT.is_power_of_two(), "a part is chosen by bits");
     assert!(SKELETON_COUNT_MAX.is_multiple_of(8), "sets of eight");
     assert!(REPEATED_SEGMENT_COUNT_MAX < PATH_SEGMENT_COUNT_MAX);
     assert!(SITEMAP_KEPT_BYTES_MAX <= u32::MAX as usize, "ends of addresses are u32");

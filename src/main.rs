@@ -14,7 +14,7 @@ use nephila::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
 use nephila::bench::report::Report;
 use nephila::bench::suites::{self, Suite};
-use nephila::bench::{frontier, parse, parts, seen};
+use nephila::bench::{frontier, hosts, parse, parts, seen};
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
@@ -252,6 +252,7 @@ fn bench(flags: &BenchFlags) -> Result<(), Failure> {
         None => match flags.suite {
             flags::Suite::Seen => bench_seen(flags, &dir),
             flags::Suite::Frontier => bench_frontier(flags, &dir),
+            flags::Suite::Hosts => bench_hosts(flags),
             _ => bench_parse(flags),
         },
     };
@@ -315,6 +316,12 @@ fn bench_parse(flags: &BenchFlags) -> Result<Report, Failure> {
     let plan = parse::Plan { folder, round_count: flags.runs as usize };
     let found = parse::run(&plan).map_err(failed)?;
     Ok(parts::parse_report(&found, &command()))
+}
+
+fn bench_hosts(flags: &BenchFlags) -> Result<Report, Failure> {
+    let plan = hosts::Plan { host_count: flags.urls, is_warm: flags.stay };
+    let marks = hosts::run(plan, |mark| say(&mark.text())).map_err(failed)?;
+    Ok(parts::hosts_report(&marks, &command()))
 }
 
 /// Prints progress as reports come in.

@@ -4,6 +4,8 @@
 
 #[path = "resume/anywhere.rs"]
 mod anywhere;
+#[path = "resume/cold.rs"]
+mod cold;
 #[path = "resume/damage.rs"]
 mod damage;
 #[path = "resume/judged.rs"]

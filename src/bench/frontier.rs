@@ -166,7 +166,7 @@ pub fn run(plan: Plan, dir: &Path, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, B
 }
 
 /// Calls every URL new: each is made once.
-struct NoSieve;
+pub(super) struct NoSieve;
 
 impl Sieve for NoSieve {
     fn probe(&mut self, _: Fingerprint) -> Seen {

@@ -8,6 +8,7 @@
 
 pub mod course;
 pub mod frontier;
+pub mod hosts;
 pub mod limit;
 pub mod parse;
 pub mod parts;

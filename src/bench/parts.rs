@@ -2,7 +2,7 @@
 
 use super::plot::{Lines, Scale};
 use super::report::{Machine, Plot, Report, Table};
-use super::{frontier, parse, seen};
+use super::{frontier, hosts, parse, seen};
 use crate::base::WallTime;
 use crate::sys::process;
 use serde_json::{Value, json};
@@ -129,6 +129,29 @@ pub fn frontier_report(plan: frontier::Plan, marks: &[frontier::Mark], command: 
         plots: vec![growth("A push and a visit", "queued", series)],
         data: frontier::json(marks),
         ..report("frontier", about, command)
+    }
+}
+
+pub fn hosts_report(marks: &[hosts::Mark], command: &str) -> Report {
+    let columns = ["met", "in RAM", "cold", "RSS grown MB", "bytes a host", "ns a host"];
+    let row = |mark: &hosts::Mark| {
+        vec![
+            mark.met_count.to_string(),
+            mark.warm_count.to_string(),
+            mark.cold_count.to_string(),
+            format!("{:.1}", mark.grown_bytes as f64 / 1e6),
+            format!("{:.1}", mark.grown_bytes as f64 / mark.met_count.max(1) as f64),
+            format!("{:.0}", mark.host_ns),
+        ]
+    };
+    let line = marks.iter().map(|mark| (mark.met_count as f64, mark.host_ns)).collect();
+    let (title, rows) = ("Memory".to_owned(), marks.iter().map(row).collect());
+    let about = "hosts of one URL each, fetched: what stays of them in RAM.".to_owned();
+    Report {
+        tables: vec![Table { title, columns: strings(&columns), rows }],
+        plots: vec![growth("A host's life", "hosts met", vec![("host".to_owned(), line)])],
+        data: hosts::json(marks),
+        ..report("hosts", about, command)
     }
 }
 

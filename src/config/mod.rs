@@ -49,6 +49,12 @@ settings! {
             "MB per core",
             "Queued URLs held in RAM, beyond the next few of each host; the rest is on disk. 0 \
              keeps no others: for tests.";
+        host_cold_seconds: u64 = 3_600, 0..=u64::MAX >> 34, "s",
+            "A host that has had nothing to fetch for so long leaves RAM; its page count stays.";
+        host_memory_count: usize = limits::HOST_MEMORY_COUNT, 0..=limits::HOST_COUNT_MAX,
+            "hosts per core",
+            "While there are more hosts in RAM, those with nothing to fetch leave at once. About \
+             200 bytes of RAM each.";
         sitemaps: bool = true, Any, "",
             "Ask for the sitemaps that robots.txt files name, and for the pages they list.";
         stay: Stay = Stay::Web, Any, "",

@@ -86,6 +86,7 @@ pub fn json(summary: &Summary) -> Value {
         "failed_seeds": failed_seeds,
         "resident_bytes_max": summary.resident_bytes_peak,
         "hosts": summary.gauges.hosts,
+        "hosts_cold": summary.gauges.hosts_cold,
         "urls_queued": summary.gauges.urls_queued,
         "queues": queues_json(&summary.gauges),
         "seen": seen_json(&summary.gauges),
@@ -157,6 +158,11 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let merges = count(Count::SieveMerges);
         let deferred = format!("merges, for {} links", count(Count::UrlsDeferred));
         rows.push(("URL seen", merges, deferred));
+    }
+    if metrics.count(Count::HostsCooled) > 0 {
+        let returned = count(Count::HostsReturned);
+        let cooled = format!("left RAM, {returned} came back");
+        rows.push(("hosts", count(Count::HostsCooled), cooled));
     }
     if metrics.count(Count::UrlsDropped) > 0 {
         rows.push(("dropped", count(Count::UrlsDropped), "URLs beyond a cap".to_owned()));

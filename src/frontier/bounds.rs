@@ -4,8 +4,8 @@
 
 use super::Queued;
 use crate::limits::{
-    HOST_COUNT_MAX, HOST_PAGE_COUNT_MAX, QUEUE_RESIDENT_MB, QUEUED_URL_BYTES_MAX,
-    QUEUED_URL_COUNT_MAX, SKELETON_PAGE_COUNT,
+    COLD_HOST_COUNT_MAX, HOST_COUNT_MAX, HOST_PAGE_COUNT_MAX, QUEUE_RESIDENT_MB,
+    QUEUED_URL_BYTES_MAX, QUEUED_URL_COUNT_MAX, SKELETON_PAGE_COUNT,
 };
 
 /// What became of a candidate.
@@ -74,7 +74,9 @@ impl DropReason {
 /// Bounds of one core's frontier; beyond `limits` is not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
+    /// In RAM; and of those that have left it.
     pub host_count_max: usize,
+    pub cold_count_max: usize,
     pub host_page_count_max: u32,
     /// Of one shape (see [`crate::url::Skeleton`]); zero is no limit.
     pub skeleton_page_count_max: u64,
@@ -89,6 +91,7 @@ impl Default for Caps {
     fn default() -> Caps {
         Caps {
             host_count_max: HOST_COUNT_MAX,
+            cold_count_max: COLD_HOST_COUNT_MAX,
             host_page_count_max: HOST_PAGE_COUNT_MAX,
             skeleton_page_count_max: SKELETON_PAGE_COUNT,
             queued_count_max: QUEUED_URL_COUNT_MAX,
@@ -107,5 +110,10 @@ pub struct Figures {
     pub queued_count: u64,
     /// Copies from before a restart that were told apart.
     pub ghost_count: u64,
+    /// Hosts that left RAM, and those that came back.
+    pub left_count: u64,
+    pub returned_count: u64,
+    /// Times that a cold host could not leave, because too many had.
+    pub uncooled_count: u64,
     pub dropped_count: [u64; DropReason::COUNT],
 }

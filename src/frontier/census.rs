@@ -10,8 +10,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.hosts.by_key(key)
     }
 
+    /// The hosts in RAM, as they are now.
     pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<S, X> {
-        (0..self.hosts.count() as u32).map(HostId)
+        let slots = 0..self.slot_count() as u32;
+        slots.filter_map(|slot| self.host_in_slot(slot)).collect::<Vec<_>>().into_iter()
     }
 
     pub fn host_name(&self, host: HostId) -> &str {
@@ -101,6 +103,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.queued_bytes
     }
 
+    /// In RAM.
     pub fn host_count(&self) -> usize {
         self.hosts.count()
     }

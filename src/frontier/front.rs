@@ -96,6 +96,10 @@ impl Front {
         Some(HostId(id))
     }
 
+    pub fn has(&self, host: HostId) -> bool {
+        self.links.contains(host.0)
+    }
+
     pub fn count(&self) -> usize {
         self.count
     }

@@ -3,7 +3,7 @@
 //! Owns every host the core has met, in a slab by [`HostId`], found by [`HostKey`]. In: URLs. Out:
 //! the URLs of one host, best class first but with turns for all. Invariants: `queued_count` is the
 //! sum of the four queues with their tails; a queue that is empty holds no memory; two hosts never
-//! share a key.
+//! share a key. A host that left frees its slot for another ([`super::sweep`]).
 //!
 //! An idle host costs, beside the shard's data: the record, its links in the wheel and the front
 //! queues, its name, and its place in the index (see [`IDLE_BYTES`]).
@@ -18,7 +18,8 @@ use crate::limits::{HOST_IDLE_BYTES_MAX, HOST_ORIGIN_COUNT_MAX};
 use crate::url::{HostKey, Scheme, Url};
 use hashbrown::HashTable;
 
-/// A host of this core. Given out once, never reused.
+/// A host of this core, by its slot: while it is in RAM. Whoever keeps one over a wait must have
+/// something of the host under way, or it may be another's by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostId(pub u32);
 
@@ -103,6 +104,33 @@ const _: () = {
     assert!(IDLE_BYTES <= HOST_IDLE_BYTES_MAX);
 };
 
+impl<X: Default> Host<X> {
+    fn new(key: HostKey, name: &str, first_origin: Origin) -> Host<X> {
+        Host {
+            key,
+            name: name.into(),
+            queues: Queues::default(),
+            further_origins: None,
+            eligible_at: Time::ZERO,
+            queued_count: 0,
+            fetched_count: 0,
+            first_origin,
+            state: HostState::Idle,
+            eviction_listed: 0,
+            tail_bits: 0,
+            turns: Turns::default(),
+            data: X::default(),
+        }
+    }
+
+    /// Lists of hosts to evict or to spill from have its slot, whoever is in it: they find out when
+    /// its turn comes. To take it out when a host leaves would be a search.
+    fn inherit_lists(&mut self, before: &Host<X>) {
+        self.eviction_listed = before.eviction_listed;
+        self.tail_bits = before.tail_bits & 0xF0;
+    }
+}
+
 impl<X> Host<X> {
     pub fn key(&self) -> HostKey {
         self.key
@@ -110,6 +138,11 @@ impl<X> Host<X> {
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// No host is in this slot: every host has a name.
+    pub fn is_vacant(&self) -> bool {
+        self.name.is_empty()
     }
 
     pub fn origin(&self, index: u8) -> Origin {
@@ -251,6 +284,8 @@ fn free_if_empty(queue: &mut Option<Box<PackedQueue>>) {
 
 pub struct HostTable<X> {
     hosts: Paged<Host<X>>,
+    /// Slots whose hosts have left.
+    vacant: Vec<u32>,
     index: HashTable<u32>,
 }
 
@@ -262,7 +297,7 @@ pub struct KeyTaken;
 
 impl<X: Default> HostTable<X> {
     pub fn new() -> HostTable<X> {
-        HostTable { hosts: Paged::new(), index: HashTable::new() }
+        HostTable { hosts: Paged::new(), vacant: Vec::new(), index: HashTable::new() }
     }
 
     pub fn by_key(&self, key: HostKey) -> Option<HostId> {
@@ -281,28 +316,44 @@ impl<X: Default> HostTable<X> {
     /// Adds a host that [`HostTable::by_url`] did not find.
     pub fn add(&mut self, name: &str, first_origin: Origin) -> HostId {
         let key = HostKey::of(name);
-        let id = self.hosts.len() as u32;
-        self.hosts.push(Host {
-            key,
-            name: name.into(),
-            queues: Queues::default(),
-            further_origins: None,
-            eligible_at: Time::ZERO,
-            queued_count: 0,
-            fetched_count: 0,
-            first_origin,
-            state: HostState::Idle,
-            eviction_listed: 0,
-            tail_bits: 0,
-            turns: Turns::default(),
-            data: X::default(),
-        });
+        let mut host = Host::new(key, name, first_origin);
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                host.inherit_lists(&self.hosts[id]);
+                self.hosts[id] = host;
+                id
+            }
+            None => {
+                self.hosts.push(host);
+                self.hosts.len() as u32 - 1
+            }
+        };
         let hosts = &self.hosts;
         self.index.insert_unique(index_hash(key), id, |id| index_hash(hosts[*id].key));
         HostId(id)
     }
 
+    /// Frees the slot of a host that has no URL; says its key and its page count.
+    pub fn remove(&mut self, host: HostId) -> (HostKey, u32) {
+        let leaving = &self.hosts[host.0];
+        let (key, page_count) = (leaving.key, leaving.fetched_count);
+        assert!(leaving.state == HostState::Idle && leaving.queued_count == 0, "it has no URL");
+        assert!(Class::ALL.into_iter().all(|class| !leaving.has(class)), "nor on disk");
+        let found = self.index.find_entry(index_hash(key), |id| *id == host.0);
+        found.expect("a host in RAM is in the index").remove();
+        let mut vacancy = Host::new(HostKey(0), "", leaving.first_origin);
+        vacancy.inherit_lists(leaving);
+        self.hosts[host.0] = vacancy;
+        self.vacant.push(host.0);
+        (key, page_count)
+    }
+
     pub fn count(&self) -> usize {
+        self.hosts.len() - self.vacant.len()
+    }
+
+    /// Of hosts, and of those that left and were not replaced.
+    pub fn slot_count(&self) -> usize {
         self.hosts.len()
     }
 }
@@ -366,6 +417,42 @@ mod tests {
         let id = added(&mut table, "http://one.test/");
         table[id].name = "two.test".into();
         assert_eq!(table.by_url(&url("http://one.test/")), Err(KeyTaken));
+    }
+
+    #[test]
+    fn a_slot_goes_to_the_next_host_and_takes_nothing_along_but_its_place_in_lists() {
+        let mut table = HostTable::<u32>::new();
+        let one = url("https://one.test:8443/");
+        let id = table.add(one.host(), Origin::of(&one));
+        let other = table.add("other.test", Origin::of(&one));
+        let host = &mut table[id];
+        host.intern_origin(Origin { scheme: Scheme::Http, port: 80 });
+        host.push_back(Class::Low, &record("/"));
+        host.pop();
+        (host.fetched_count, host.eligible_at, host.data) = (7, Time::from_ms(9), 5);
+        host.eviction_listed = 0b1000;
+        host.set_spill_listed(Class::Low, true);
+        assert_eq!(table.remove(id), (one.host_key(), 7));
+        assert_eq!((table.count(), table.slot_count()), (1, 2));
+        assert_eq!((table.by_url(&one), table.by_key(HostKey(0))), (Ok(None), None));
+        assert!(table[id].is_vacant() && !table[other].is_vacant());
+        let next = table.add("next.test", Origin { scheme: Scheme::Http, port: 81 });
+        let host = &table[next];
+        assert_eq!((next, host.name(), host.key()), (id, "next.test", HostKey::of("next.test")));
+        assert_eq!((host.fetched_count, host.eligible_at, host.data), (0, Time::ZERO, 0));
+        assert_eq!((host.origin_count(), host.origin(0).port), (1, 81));
+        assert_eq!(host.eviction_listed, 0b1000, "the list has the slot");
+        assert!(host.is_spill_listed(Class::Low) && !host.is_tailed(Class::Low));
+        assert_eq!(table.add("third.test", Origin::of(&one)), HostId(2));
+    }
+
+    #[test]
+    #[should_panic(expected = "it has no URL")]
+    fn a_host_with_a_url_does_not_leave() {
+        let mut table = HostTable::<()>::new();
+        let id = added(&mut table, "http://h.test/");
+        table[id].push_back(Class::Low, &record("/"));
+        table.remove(id);
     }
 
     #[test]

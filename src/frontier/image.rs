@@ -11,7 +11,7 @@ use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
 use crate::flow::Class;
 use crate::limits::{HOST_NAME_BYTES_MAX, HOST_ORIGIN_COUNT_MAX};
-use crate::url::{Fingerprint, HostKey, Scheme};
+use crate::url::{Fingerprint, HostKey, Scheme, Url};
 
 /// How a restart reads an image that is none.
 pub type Unreadable = &'static str;
@@ -148,13 +148,20 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// After a restart: a URL that was taken since the host's image, at the back of its queue. Past
     /// the caps: it had passed them.
     pub fn readmit(&mut self, queued: &Queued) -> Option<HostId> {
-        let host = self.host_for(&queued.url).ok()?;
+        let host = self.host_again(&queued.url)?;
         self.sieve.admit(queued.url.fingerprint());
         let origin = self.hosts[host].intern_origin(Origin::of(&queued.url))?;
         let record = record_of(queued, origin);
         self.tails.push_back(host, &mut self.hosts[host], queued.class, &record);
         self.pushed(host, queued.class, 1, record.size_bytes());
         Some(host)
+    }
+
+    /// After a restart: the host of a URL, past the caps. Hosts that have left since their images
+    /// were taken are in RAM again, beside those that took their places.
+    pub fn host_again(&mut self, url: &Url) -> Option<HostId> {
+        let found = self.hosts.by_url(url).ok()?;
+        Some(found.unwrap_or_else(|| self.add_host(url)))
     }
 
     /// After a restart: a URL that came to its end since the host's image.
@@ -166,7 +173,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// After a restart: a URL that had come to its end, and that an operator has put back since the
     /// host's image. At the back of its queue, in its next life; not at all if it has had its last.
     pub fn revive(&mut self, queued: &Queued) -> Option<HostId> {
-        let host = self.host_for(&queued.url).ok()?;
+        let host = self.host_again(&queued.url)?;
         let origin = self.hosts[host].intern_origin(Origin::of(&queued.url))?;
         // URL seen has known it since it was taken.
         let tries = self.ghosts.revive(host, queued.url.fingerprint())?;
@@ -216,7 +223,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.hosts[host].intern_origin(origin)?;
         }
         let host = host?;
-        self.hosts[host].fetched_count = image.u32()?;
+        // It may have come back while the checkpoint was taken: then it is in it twice.
+        let cold_count = self.cold.take(HostKey::of(name)).unwrap_or(0);
+        self.hosts[host].fetched_count = image.u32()?.max(cold_count);
         self.hosts[host].set_turns_cursor(image.u8()?);
         Some((host, chunks))
     }

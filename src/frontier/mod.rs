@@ -25,6 +25,7 @@
 pub mod bloom;
 mod bounds;
 mod census;
+mod cold;
 mod eviction;
 mod front;
 mod ghosts;
@@ -40,6 +41,7 @@ mod paged;
 mod retries;
 pub mod seen;
 pub mod sieve;
+mod sweep;
 pub mod tails;
 #[cfg(test)]
 mod tests;
@@ -53,11 +55,13 @@ pub use image::{Middle, Unreadable, packed_chunks};
 pub use open::OpenUrl;
 pub use packed::OVERHEAD_BYTES;
 pub use sieve::{MemorySieve, Seen, Sieve, SieveFigures};
+pub use sweep::Sweep;
 
 use crate::base::Time;
 use crate::flow::{Candidate, Class};
 use crate::limits::HOST_COUNT_MAX;
 use crate::url::{Fingerprint, Url};
+use cold::ColdHosts;
 use eviction::EvictionLists;
 use front::Front;
 use ghosts::Ghosts;
@@ -73,6 +77,9 @@ use wheel::Wheel;
 pub struct Frontier<S = MemorySieve, X = ()> {
     sieve: S,
     hosts: HostTable<X>,
+    cold: ColdHosts,
+    /// The slot that is swept next.
+    hand: u32,
     wheel: Wheel,
     front: Front,
     eviction: EvictionLists,
@@ -104,6 +111,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Frontier {
             sieve,
             hosts: HostTable::new(),
+            cold: ColdHosts::new(),
+            hand: 0,
             wheel: Wheel::new(),
             front: Front::new(),
             eviction: EvictionLists::default(),
@@ -311,14 +320,33 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
     pub fn host_for(&mut self, url: &Url) -> Result<HostId, DropReason> {
+        self.host_with_room(url, u32::MAX)
+    }
+
+    /// As [`Frontier::host_for`]; a cold host that has had so many pages does not come back for one
+    /// more.
+    fn host_with_room(&mut self, url: &Url, page_count_max: u32) -> Result<HostId, DropReason> {
         match self.hosts.by_url(url) {
             Err(host::KeyTaken) => Err(DropReason::HostKeyTaken),
             Ok(Some(host)) => Ok(host),
+            Ok(None) if self.cold.page_count(url.host_key()) >= page_count_max => {
+                Err(DropReason::HostPagesFull)
+            }
             Ok(None) if self.hosts.count() >= self.caps.host_count_max => {
                 Err(DropReason::HostsFull)
             }
-            Ok(None) => Ok(self.hosts.add(url.host(), Origin::of(url))),
+            Ok(None) => Ok(self.add_host(url)),
         }
+    }
+
+    /// Adds a host that is not in RAM, with the page count that it left with if it was.
+    fn add_host(&mut self, url: &Url) -> HostId {
+        let host = self.hosts.add(url.host(), Origin::of(url));
+        if let Some(page_count) = self.cold.take(url.host_key()) {
+            self.hosts[host].fetched_count = page_count;
+            self.figures.returned_count += 1;
+        }
+        host
     }
 
     /// Queues a URL that is new, at the back, if the caps allow.
@@ -337,8 +365,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         if is_checked {
             traps::check_path(&queued.url)?;
         }
-        let host = self.host_for(&queued.url)?;
         let page_count_max = self.caps.host_page_count_max;
+        let host = self.host_with_room(&queued.url, page_count_max)?;
         let taking = &mut self.hosts[host];
         let taken_count = taking.queued_count.saturating_add(taking.fetched_count);
         if taken_count >= page_count_max {

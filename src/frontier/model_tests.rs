@@ -1,5 +1,6 @@
 //! The frontier against naive models, in random steps: no URL lost or doubled, no host asked before
-//! its time, and at the cap the class that must give way gives way. With its queues in RAM, and
+//! its time, hosts leave RAM when they are cold and come back with their page counts, and at the
+//! cap the class that must give way gives way. With its queues in RAM, and
 //! with so little RAM that all of them go to a disk, which may fail.
 
 // prop_oneof expands to an Arc.
@@ -21,6 +22,8 @@ struct Naive {
     seen: HashSet<String>,
     hosts: HashMap<String, NaiveHost>,
     in_flight: Vec<(String, Queued)>,
+    /// Pages of the hosts that have left.
+    cold: HashMap<String, u32>,
     now: Time,
 }
 
@@ -29,6 +32,20 @@ struct NaiveHost {
     queues: [VecDeque<Queued>; 4],
     eligible_at: Time,
     is_busy: bool,
+    page_count: u32,
+}
+
+impl Naive {
+    /// The hosts that have nothing left to do, and have not had for so long.
+    fn cold_names(&self, idle: Duration) -> HashSet<String> {
+        let has_open = |name: &str| self.in_flight.iter().any(|(of, _)| of == name);
+        let is_cold = |name: &&String| {
+            let host = &self.hosts[*name];
+            let has_work = host.is_busy || host.queued_count() > 0 || has_open(name);
+            !has_work && host.eligible_at + idle <= self.now
+        };
+        self.hosts.keys().filter(is_cold).cloned().collect()
+    }
 }
 
 impl NaiveHost {
@@ -74,6 +91,15 @@ enum Step {
     Hold {
         is_held: bool,
     },
+    /// A URL in flight comes to its end.
+    Complete {
+        pick: usize,
+    },
+    /// The hand goes round once.
+    Sweep {
+        idle_us: u64,
+        may_leave: u8,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -93,6 +119,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Run),
         4 => any::<usize>().prop_map(|pick| Step::Finish { pick }),
         1 => any::<bool>().prop_map(|is_held| Step::Hold { is_held }),
+        4 => any::<usize>().prop_map(|pick| Step::Complete { pick }),
+        2 => (wait_us(), any::<u8>())
+            .prop_map(|(idle_us, may_leave)| Step::Sweep { idle_us, may_leave }),
     ]
 }
 
@@ -194,6 +223,13 @@ impl Pair {
             Step::Run => _ = self.run_job().await,
             Step::Finish { pick } => self.finish_job(pick)?,
             Step::Hold { is_held } => self.frontier.hold_tails(is_held),
+            Step::Complete { pick } => self.complete(pick),
+            Step::Sweep { idle_us, may_leave } => {
+                self.sweep(Duration::from_micros(idle_us), |name| {
+                    let number = name.as_bytes()[1] - b'0';
+                    may_leave >> number & 1 == 1
+                })?;
+            }
         }
         self.check()
     }
@@ -208,7 +244,10 @@ impl Pair {
         let offered = self.frontier.offer(found.clone(), self.naive.now);
         prop_assert_eq!(offered, if is_new { Offered::Queued } else { Offered::Known });
         if is_new {
-            let host = self.naive.hosts.entry(format!("h{host}.test")).or_default();
+            let name = format!("h{host}.test");
+            let page_count = self.naive.cold.remove(&name).unwrap_or(0);
+            let new = || NaiveHost { page_count, ..NaiveHost::default() };
+            let host = self.naive.hosts.entry(name).or_insert_with(new);
             host.queues[class.index()].push_back(found.into());
         }
         Ok(())
@@ -235,6 +274,7 @@ impl Pair {
         let Some(queued) = next.url() else { return Ok(is_on_disk) };
         prop_assert_eq!(Some(&queued), host.queues[queued.class.index()].front());
         host.queues[queued.class.index()].pop_front();
+        host.page_count += 1;
         let is_first = self.handed_out.insert(queued.url.to_string());
         prop_assert!(is_first || queued.tries > 0, "handed out twice");
         self.naive.in_flight.push((name.to_string(), queued));
@@ -252,8 +292,49 @@ impl Pair {
         let id = self.id(&name);
         let host = self.naive.hosts.get_mut(&name).expect("it was busy");
         host.queues[queued.class.index()].push_front(queued.clone());
+        host.page_count -= 1;
         host.eligible_at = host.eligible_at.max(not_before);
         self.frontier.requeue(id, queued, not_before);
+    }
+
+    fn complete(&mut self, pick: usize) {
+        if self.naive.in_flight.is_empty() {
+            return;
+        }
+        let pick = pick % self.naive.in_flight.len();
+        let (name, queued) = self.naive.in_flight.swap_remove(pick);
+        let id = self.id(&name);
+        self.frontier.complete(id, queued.url.fingerprint());
+    }
+
+    /// Exactly those that are cold leave, if they may.
+    fn sweep(
+        &mut self,
+        idle: Duration,
+        may_leave: impl Fn(&str) -> bool,
+    ) -> Result<(), TestCaseError> {
+        let slot_count = self.frontier.slot_count();
+        let sweep = Sweep { slot_count, now: self.naive.now, idle, host_count_max: usize::MAX };
+        let (mut asked, mut left) = (HashSet::new(), 0);
+        let left_count = self.frontier.sweep(sweep, |frontier, id| {
+            let name = frontier.host_name(id).to_owned();
+            let goes = may_leave(&name);
+            left += usize::from(goes);
+            asked.insert(name);
+            goes
+        });
+        prop_assert_eq!(&asked, &self.naive.cold_names(idle));
+        prop_assert_eq!(left_count, left);
+        for name in asked.into_iter().filter(|name| may_leave(name)) {
+            let host = self.naive.hosts.remove(&name).expect("it was there");
+            prop_assert_eq!(self.frontier.host_by_key(HostKey::of(&name)), None);
+            let page_count = self.frontier.cold_page_count(HostKey::of(&name));
+            prop_assert_eq!(page_count, host.page_count);
+            if host.page_count > 0 {
+                self.naive.cold.insert(name, host.page_count);
+            }
+        }
+        Ok(())
     }
 
     fn release(&mut self, name: &str, wait_us: u64) {
@@ -295,6 +376,13 @@ impl Pair {
         let with_urls = hosts().filter(|host| !host.is_busy && host.queued_count() > 0).count();
         prop_assert_eq!(self.frontier.ready_count() + self.frontier.waiting_count(), with_urls);
         self.frontier.assert_tails_are_sound();
+        prop_assert_eq!(self.frontier.host_count(), self.naive.hosts.len());
+        prop_assert_eq!(self.frontier.cold_count(), self.naive.cold.len());
+        prop_assert!(self.frontier.slot_count() <= 6, "slots are used again");
+        for (name, host) in &self.naive.hosts {
+            let page_count = self.frontier.host_fetched_count(self.id(name));
+            prop_assert_eq!(page_count, host.page_count);
+        }
         Ok(())
     }
 

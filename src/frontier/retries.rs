@@ -8,6 +8,7 @@ use super::Queued;
 use super::host::HostId;
 use crate::base::Time;
 use crate::limits::RETRY_WAITING_COUNT_MAX;
+use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -15,6 +16,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub struct Retries {
     due: BinaryHeap<Reverse<(Time, u64)>>,
     waiting: BTreeMap<u64, (HostId, Queued)>,
+    /// How many of each host wait, of those that have any.
+    counts: HashMap<HostId, u32>,
     taken_count: u64,
 }
 
@@ -27,6 +30,7 @@ impl Retries {
         self.taken_count += 1;
         self.due.push(Reverse((at, self.taken_count)));
         self.waiting.insert(self.taken_count, (host, queued));
+        *self.counts.entry(host).or_default() += 1;
         Ok(())
     }
 
@@ -36,7 +40,13 @@ impl Retries {
             return None;
         }
         self.due.pop();
-        self.waiting.remove(&serial)
+        let (host, queued) = self.waiting.remove(&serial)?;
+        let count = self.counts.get_mut(&host).expect("whoever waits is counted");
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(&host);
+        }
+        Some((host, queued))
     }
 
     pub fn next_due(&self) -> Option<Time> {
@@ -45,7 +55,7 @@ impl Retries {
 
     /// Whether a URL of the host waits, a ghost among them.
     pub fn has(&self, host: HostId) -> bool {
-        self.waiting.values().any(|(of, _)| *of == host)
+        self.counts.contains_key(&host)
     }
 
     pub fn count(&self) -> usize {

@@ -164,6 +164,11 @@ impl Traps {
         image.is_empty().then_some(())
     }
 
+    /// Whether the shapes of a host's URLs are counted.
+    pub fn is_watched(&self, host: HostId) -> bool {
+        self.tables.contains_key(&host)
+    }
+
     /// Hosts whose shapes are counted.
     pub fn watched_count(&self) -> usize {
         self.tables.len()

@@ -98,6 +98,10 @@ impl Wheel {
         self.first_place().map(|place| Time::from_ms(place.start))
     }
 
+    pub fn has(&self, host: HostId) -> bool {
+        self.links.contains(host.0)
+    }
+
     pub fn count(&self) -> usize {
         self.count
     }

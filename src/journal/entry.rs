@@ -25,6 +25,9 @@ pub enum Entry {
 
     /// A URL that had come to its end was put back into its host's queue, by an operator.
     Revived(Queued),
+    /// A host is in RAM without a URL that was taken: another's robots.txt led to it. What is said
+    /// of it later is said of a host that is known.
+    Met { origin: String },
 
     /// Begins a checkpoint: entries of the journal up to `cut_lsn` are in it, those of `sequence`
     /// and later files are not.
@@ -33,6 +36,8 @@ pub enum Entry {
     Run { image: Vec<u8> },
     /// A segment of queue tails.
     Segment { image: Vec<u8> },
+    /// Hosts that are not in RAM, as they were at the cut and at the last entry of each before it.
+    Cold { image: Vec<u8> },
     /// A host, as it was after entry `lsn`.
     Host { lsn: u64, image: Vec<u8> },
     /// Ends a checkpoint: entries up to `lsn` had been made when its last host was written.
@@ -47,11 +52,13 @@ const WAITING: u8 = 5;
 const ROBOTS: u8 = 6;
 const HEALTH: u8 = 7;
 const REVIVED: u8 = 8;
+const MET: u8 = 9;
 const BEGUN: u8 = 32;
 const RUN: u8 = 33;
 const SEGMENT: u8 = 34;
 const HOST: u8 = 35;
 const FINISHED: u8 = 36;
+const COLD: u8 = 37;
 
 pub fn push_admitted(out: &mut Vec<u8>, queued: &Queued) {
     frame::push(out, ADMITTED, |pack| queued.pack(pack));
@@ -106,6 +113,10 @@ impl Entry {
                 pack.bytes(image);
             }),
             Entry::Revived(queued) => frame::push(out, REVIVED, |pack| queued.pack(pack)),
+            Entry::Met { origin } => frame::push(out, MET, |pack| pack.text(origin)),
+            Entry::Cold { image } => {
+                frame::push(out, COLD, |pack| pack.0.extend_from_slice(image));
+            }
             Entry::Begun { shard, cut_lsn, cut_sequence, at } => frame::push(out, BEGUN, |pack| {
                 pack.u16(*shard);
                 pack.u64(*cut_lsn);
@@ -150,6 +161,8 @@ impl Entry {
             ROBOTS => Entry::Robots { origin: body.text()?.into(), image: body.bytes()?.into() },
             HEALTH => Entry::Health { origin: body.text()?.into(), image: body.bytes()?.into() },
             REVIVED => Entry::Revived(Queued::unpack(body)?),
+            MET => Entry::Met { origin: body.text()?.into() },
+            COLD => Entry::Cold { image: std::mem::take(&mut body.0).into() },
             BEGUN => Entry::Begun {
                 shard: body.u16()?,
                 cut_lsn: body.u64()?,

@@ -84,6 +84,11 @@ kinds! {
         QueueStalls = "queue_stalls",
         /// Times that the disk refused a write, a read or a removal: tried again.
         QueueFailures = "queue_failures",
+        /// Hosts that left RAM, those that came back, and times that one could not leave because
+        /// too many had.
+        HostsCooled = "hosts_cooled",
+        HostsReturned = "hosts_returned",
+        HostsUncooled = "hosts_uncooled",
         RobotsFetched = "robots_fetched",
         /// A robots.txt fetched again that had not changed (304).
         RobotsUnchanged = "robots_unchanged",

@@ -38,6 +38,8 @@ pub struct Percentiles {
 pub struct Gauges {
     /// Hosts known, with at least one URL seen.
     pub hosts: u64,
+    /// Of these no longer in RAM: their page counts alone are.
+    pub hosts_cold: u64,
     /// Hosts that could be fetched now.
     pub hosts_ready: u64,
     /// Hosts with URLs whose next eligible time has not come.
@@ -213,6 +215,7 @@ impl Gauges {
     /// which is the mean's numerator (divide by the number of cores).
     pub fn merge(&mut self, other: &Gauges) {
         self.hosts += other.hosts;
+        self.hosts_cold += other.hosts_cold;
         self.hosts_ready += other.hosts_ready;
         self.hosts_waiting += other.hosts_waiting;
         self.urls_queued += other.urls_queued;

@@ -149,6 +149,25 @@ impl RobotsCache {
         Some(RobotsKnown { answered, unreachable, rules: rules.clone() })
     }
 
+    /// Whether what is known of `origin` must not be forgotten, for it could not be learnt again
+    /// without harm: it is being asked for, it does not answer, or rules that are good ask for a
+    /// Crawl-delay.
+    pub fn is_binding(&self, origin: &str, now: Time) -> bool {
+        self.entries.get(&key(origin)).is_some_and(|entry| {
+            let has_delay = entry.rules.as_ref().is_some_and(|of| of.crawl_delay_ms().is_some());
+            let is_good = now.since(entry.answered) < self.ttl;
+            entry.is_asking || entry.unreachable.is_some() || (has_delay && is_good)
+        })
+    }
+
+    /// Forgets rules that are not good any more.
+    pub fn forget_old(&mut self, origin: &str, now: Time) {
+        let key = key(origin);
+        if answered(self.entries.get(&key)).is_some_and(|since| now.since(since) >= self.ttl) {
+            self.entries.remove(&key);
+        }
+    }
+
     /// Unreachable for so long that another failure makes it count as absent.
     pub fn is_overdue(&self, origin: &str, now: Time) -> bool {
         let entry = self.entries.get(&key(origin));
@@ -357,6 +376,27 @@ pub(super) mod tests {
     fn an_unchanged_one_that_was_never_known_is_no_answer() {
         let mut cache = cache();
         assert_eq!(answer(&mut cache, RobotsAnswer::Unchanged, Time::ZERO), RobotsTurn::Shut);
+    }
+
+    #[test]
+    fn what_could_not_be_learnt_again_without_harm_is_binding_and_the_rest_is_forgotten_when_old() {
+        let mut cache = cache();
+        let is_binding = |cache: &RobotsCache, now| cache.is_binding(ORIGIN, now);
+        assert!(!is_binding(&cache, Time::ZERO));
+        cache.ask(ORIGIN);
+        assert!(is_binding(&cache, Time::ZERO + 9 * DAY), "someone asks");
+        answer(&mut cache, rules("User-agent: *\nDisallow: /x\n"), Time::ZERO);
+        assert!(!is_binding(&cache, Time::ZERO), "rules can be asked for again");
+        answer(&mut cache, rules("User-agent: *\nCrawl-delay: 9\n"), Time::ZERO);
+        let evening = Time::ZERO + DAY - Duration::from_millis(1);
+        cache.forget_old(ORIGIN, evening);
+        assert!(is_binding(&cache, evening), "a Crawl-delay, while it is good");
+        assert!(!is_binding(&cache, Time::ZERO + DAY));
+        answer(&mut cache, RobotsAnswer::Unreachable, Time::ZERO + DAY);
+        assert!(is_binding(&cache, Time::ZERO + 9 * DAY), "it does not answer");
+        answer(&mut cache, rules("User-agent: *\nCrawl-delay: 9\n"), Time::ZERO + 9 * DAY);
+        cache.forget_old(ORIGIN, Time::ZERO + 10 * DAY);
+        assert_eq!((cache.count(), cache.crawl_delay_ms(ORIGIN)), (0, None));
     }
 
     #[test]

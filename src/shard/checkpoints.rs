@@ -3,10 +3,11 @@
 //! 1. The journal begins a new file: the cut.
 //! 2. All that URL seen knew at the cut goes to runs on disk, and no more of the queues goes there
 //!    until the end.
-//! 3. Host after host is packed, a few at a time, with the number of the last journal entry at that
+//! 3. The cold hosts are packed, as they were at the cut: none leaves RAM while this goes on.
+//! 4. Host after host is packed, a few at a time, with the number of the last journal entry at that
 //!    moment; between them the crawl goes on.
-//! 4. The journal is synced up to the last host's number.
-//! 5. The checkpoint is synced, read back and named; what the last two do not need is removed.
+//! 5. The journal is synced up to the last host's number.
+//! 6. The checkpoint is synced, read back and named; what the last two do not need is removed.
 //!
 //! A restart applies to each host the entries behind its own number, so no moment is needed at
 //! which all stands still. URL seen takes every entry behind the cut: knowing twice is knowing
@@ -20,7 +21,6 @@ use crate::base::pack::Pack;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
 use crate::flow::{Mail, ShardIndex, state_dir};
-use crate::frontier::HostId;
 use crate::io::{DiskError, Outbox, World};
 use crate::journal::{
     CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, remove_before,
@@ -181,7 +181,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     async fn take_checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
+        self.hold_cooling(true);
+        let left_count = || self.frontier.borrow().figures().left_count;
+        let left_before = left_count();
         let written = self.write_checkpoint(journal).await;
+        assert_eq!(left_count(), left_before, "a host that leaves now is in no checkpoint");
+        self.hold_cooling(false);
         self.release_tails();
         written
     }
@@ -213,6 +218,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             segment.pack(&mut Pack(&mut image));
             writer.push(&Entry::Segment { image });
         }
+        self.pack_cold(&mut writer).await?;
         let host_count = self.pack_hosts(journal, &mut writer).await?;
         let lsn = journal.lsn();
         writer.push(&Entry::Finished { host_count, lsn });
@@ -240,38 +246,61 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
     }
 
-    /// Packs all hosts, those that come meanwhile included; says how many.
+    /// Packs the cold hosts. Those that come back meanwhile are packed again, as hosts.
+    async fn pack_cold(&self, writer: &mut CheckpointWriter<W::File>) -> Result<(), JournalError> {
+        let (begun, mut bytes, mut part) = (self.world.now(), 0, 0);
+        loop {
+            let image = self.with_lore(|lore| lore.pack_cold(&mut part));
+            if image.is_empty() {
+                return Ok(());
+            }
+            if writer.push(&Entry::Cold { image }) {
+                bytes += writer.flush().await? as u64;
+                self.pace_checkpoint(begun, bytes).await;
+            }
+        }
+    }
+
+    /// Packs all hosts in RAM; says how many. One that comes meanwhile may be missing: the journal
+    /// behind the cut has all of it, and if it came back from the cold, its page count is packed.
     async fn pack_hosts(
         &self,
         journal: &Journal<W>,
         writer: &mut CheckpointWriter<W::File>,
     ) -> Result<u64, JournalError> {
-        let begun = self.world.now();
-        let (mut index, mut bytes) = (0, 0);
+        let (begun, mut bytes, mut slot, mut host_count) = (self.world.now(), 0, 0, 0);
         loop {
-            let image = {
-                let mut frontier = self.frontier.borrow_mut();
-                if index as usize >= frontier.host_count() {
-                    return Ok(u64::from(index));
-                }
-                let mut lore = Lore {
-                    frontier: &mut frontier,
-                    health: &mut self.health.borrow_mut(),
-                    robots: &mut self.robots.borrow_mut(),
-                    sitemaps: &mut self.sitemaps.borrow_mut(),
-                };
-                lore.pack_host(HostId(index), self.clocks())
-            };
-            index += 1;
+            if slot as usize >= self.frontier.borrow().slot_count() {
+                return Ok(host_count);
+            }
+            let host = self.frontier.borrow().host_in_slot(slot);
+            slot += 1;
+            let Some(host) = host else { continue };
+            let image = self.with_lore(|lore| lore.pack_host(host, self.clocks()));
+            host_count += 1;
             if writer.push(&Entry::Host { lsn: journal.lsn(), image }) {
                 bytes += writer.flush().await? as u64;
-                self.world.yield_now().await;
-                let due_ns = bytes.saturating_mul(1_000_000_000) / CHECKPOINT_BYTES_PER_SECOND;
-                let due = begun + Duration::from_nanos(due_ns);
-                if !self.ended.get() && due > self.world.now() {
-                    self.world.sleep_until(due).await;
-                }
+                self.pace_checkpoint(begun, bytes).await;
             }
+        }
+    }
+
+    fn with_lore<T>(&self, pack: impl FnOnce(&mut Lore<'_, W::File>) -> T) -> T {
+        pack(&mut Lore {
+            frontier: &mut self.frontier.borrow_mut(),
+            health: &mut self.health.borrow_mut(),
+            robots: &mut self.robots.borrow_mut(),
+            sitemaps: &mut self.sitemaps.borrow_mut(),
+        })
+    }
+
+    /// Lets others have their turn, and the disk its rest.
+    async fn pace_checkpoint(&self, begun: Time, bytes: u64) {
+        self.world.yield_now().await;
+        let due_ns = bytes.saturating_mul(1_000_000_000) / CHECKPOINT_BYTES_PER_SECOND;
+        let due = begun + Duration::from_nanos(due_ns);
+        if !self.ended.get() && due > self.world.now() {
+            self.world.sleep_until(due).await;
         }
     }
 

@@ -15,6 +15,7 @@ use crate::flow::{Class, Mail, Message, Outcome, RobotsAnswer, ShardIndex, Via};
 use crate::frontier::{HostId, Queued};
 use crate::http::{DecodeError, Decoder, DecoderPool, ResponseHead, Validators};
 use crate::io::{Outbox, World};
+use crate::journal::Entry;
 use crate::limits;
 use crate::metrics::Count;
 use crate::resolve::RobotsVersion;
@@ -55,8 +56,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Queues an errand at the host that it leads to, which is ours.
     pub(super) fn take_errand(&self, target: Url, errand: Errand) {
         let unreachable = RobotsAnswer::Unreachable;
+        let is_new = self.frontier.borrow().host_by_key(target.host_key()).is_none();
         let host = self.frontier.borrow_mut().host_for(&target);
         let Ok(host) = host else { return self.answer_errand(&errand, unreachable) };
+        if let Some(journal) = self.journal.as_ref().filter(|_| is_new) {
+            let origin = target.origin().to_owned();
+            journal.append(|out| Entry::Met { origin }.push(out));
+        }
         let is_parked = self.frontier.borrow_mut().host_data(host).is_parked;
         let mut errands = self.errands.borrow_mut();
         if is_parked || errands.waiting.len() >= limits::ERRAND_COUNT_MAX {

@@ -1,4 +1,5 @@
-//! A host as a checkpoint keeps it: the frontier's part, and what the shard knows beside it.
+//! A host as a checkpoint keeps it: the frontier's part, and what the shard knows beside it. Of a
+//! cold host that is its page count, and what its sitemaps were allowed.
 
 use super::health::Health;
 use super::pace::Pace;
@@ -8,7 +9,9 @@ use crate::base::{Time, WallTime};
 use crate::frontier::seen::DiskSieve;
 use crate::frontier::{Frontier, HostId, Middle, Origin, Unreadable};
 use crate::io::Clock;
+use crate::limits::{COLD_IMAGE_COUNT, COLD_PART_COUNT};
 use crate::resolve::RobotsCache;
+use crate::url::HostKey;
 use std::time::Duration;
 
 /// The two clocks at one moment: state files have wall time, for the other begins anew with the
@@ -53,6 +56,9 @@ impl Clocks {
     }
 }
 
+/// The bit of a cold host's page count that says that its sitemaps' counts follow.
+const HAS_SITEMAPS: u32 = 1 << 31;
+
 /// What the shard knows of its hosts.
 pub(super) struct Lore<'s, F> {
     pub frontier: &'s mut Frontier<DiskSieve<F>, Pace>,
@@ -76,6 +82,55 @@ impl<F> Lore<'_, F> {
             pack.nested(|pack| self.robots.pack(&text, pack, wall_of));
         }
         image
+    }
+
+    /// Packs the cold hosts of whole parts of their table, from `part` on, until there are enough
+    /// for an entry. Empty behind the last.
+    pub(super) fn pack_cold(&self, part: &mut usize) -> Vec<u8> {
+        let mut image = Vec::new();
+        let mut pack = Pack(&mut image);
+        let mut count = 0;
+        while *part < COLD_PART_COUNT && count < COLD_IMAGE_COUNT {
+            for (key, page_count) in self.frontier.cold_in_part(*part) {
+                let (document_count, url_count) = self.sitemaps.taken(key);
+                let has_sitemaps = document_count > 0 || url_count > 0;
+                pack.u64(key.0);
+                pack.u32(page_count.min(!HAS_SITEMAPS) | u32::from(has_sitemaps) << 31);
+                if has_sitemaps {
+                    pack.u32(document_count);
+                    pack.u32(url_count);
+                }
+                count += 1;
+            }
+            *part += 1;
+        }
+        image
+    }
+
+    /// Takes in those of the hosts that [`Lore::pack_cold`] packed that are `is_ours`.
+    pub(super) fn unpack_cold(
+        &mut self,
+        image: &[u8],
+        is_ours: impl Fn(HostKey) -> bool,
+    ) -> Result<(), Unreadable> {
+        let unreadable = "a cold host makes no sense";
+        let mut image = Unpack(image);
+        while !image.is_empty() {
+            let (key, word) = image.u64().zip(image.u32()).ok_or(unreadable)?;
+            let key = HostKey(key);
+            let (document_count, url_count) = match word & HAS_SITEMAPS {
+                0 => (0, 0),
+                _ => image.u32().zip(image.u32()).ok_or(unreadable)?,
+            };
+            if !is_ours(key) {
+                continue;
+            }
+            if !self.frontier.restore_cold(key, word & !HAS_SITEMAPS) {
+                return Err("a cold host is there twice");
+            }
+            self.sitemaps.restore(key, document_count, url_count);
+        }
+        Ok(())
     }
 
     pub(super) fn unpack_host(
@@ -108,6 +163,62 @@ impl<F> Lore<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frontier::Caps;
+    use crate::frontier::seen::SeenLimits;
+    use crate::io::sim::SimFile;
+
+    fn frontier() -> Frontier<DiskSieve<SimFile>, Pace> {
+        Frontier::with_sieve(DiskSieve::new(SeenLimits::sized(16)), Caps::default())
+    }
+
+    #[test]
+    fn cold_hosts_are_dealt_by_their_keys_and_bring_what_their_sitemaps_were_allowed() {
+        const COUNT: u64 = 10_000;
+        let key = |number: u64| HostKey(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut before = (frontier(), Ledger::default());
+        for number in 1..=COUNT {
+            before.0.restore_cold(key(number), number as u32);
+            before.1.restore(key(number), number as u32 % 3, number as u32 % 2);
+        }
+        let (mut health, mut robots) =
+            (Health::default(), RobotsCache::new("nephila", Duration::ZERO, Duration::ZERO));
+        let mut lore = |of: &mut (Frontier<_, _>, Ledger),
+                        step: &mut dyn FnMut(&mut Lore<'_, _>)| {
+            let (frontier, sitemaps) = (&mut of.0, &mut of.1);
+            let (health, robots) = (&mut health, &mut robots);
+            step(&mut Lore { frontier, health, robots, sitemaps });
+        };
+        let (mut images, mut part) = (Vec::new(), 0);
+        lore(&mut before, &mut |lore| {
+            let packed = std::iter::from_fn(|| Some(lore.pack_cold(&mut part)));
+            images.extend(packed.take_while(|image| !image.is_empty()));
+        });
+        assert!((3..10).contains(&images.len()), "{} entries", images.len());
+        let mut after = [(frontier(), Ledger::default()), (frontier(), Ledger::default())];
+        for (index, after) in after.iter_mut().enumerate() {
+            lore(after, &mut |lore| {
+                for image in &images {
+                    let unpacked = lore.unpack_cold(image, |key| key.0 >> 63 == index as u64);
+                    assert_eq!(unpacked, Ok(()));
+                }
+                let again = lore.unpack_cold(&images[0], |key| key.0 >> 63 == index as u64);
+                assert!(again.is_err(), "each is there once");
+                for cut in 1..12 {
+                    let image = &images[0][..cut];
+                    assert!(lore.unpack_cold(image, |_| false).is_err(), "cut at {cut}");
+                }
+            });
+        }
+        for number in 1..=COUNT {
+            let (ours, others) = match key(number).0 >> 63 {
+                0 => (&after[0], &after[1]),
+                _ => (&after[1], &after[0]),
+            };
+            assert_eq!(ours.0.cold_page_count(key(number)), number as u32);
+            assert_eq!(ours.1.taken(key(number)), (number as u32 % 3, number as u32 % 2));
+            assert_eq!(others.1.taken(key(number)), (0, 0));
+        }
+    }
 
     #[test]
     fn waits_survive_a_reboot_and_a_wall_clock_set_wrong() {

@@ -163,6 +163,17 @@ impl<W: Clock + Disk> Inspection<W> {
         self.restored.frontier.host_ids()
     }
 
+    /// Hosts that were not in RAM, and of which a page count is all that is known.
+    pub fn cold_host_count(&self) -> u64 {
+        self.restored.frontier.cold_count() as u64
+    }
+
+    /// How many pages the host of this name has had, if it is one of those.
+    pub fn cold_page_count(&self, name: &str) -> Option<u32> {
+        let count = self.restored.frontier.cold_page_count(HostKey::of(name));
+        (count > 0).then_some(count)
+    }
+
     pub fn host_name(&self, host: HostId) -> &str {
         self.restored.frontier.host_name(host)
     }

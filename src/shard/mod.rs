@@ -13,6 +13,7 @@
 //! 5. the host goes back to the frontier with the time of its next turn.
 
 mod checkpoints;
+mod cooling;
 mod cost;
 mod errand;
 mod error;
@@ -65,6 +66,7 @@ use crate::resolve::{DnsSettings, Resolver, RobotsCache};
 use crate::store::{DeadLetter, Life, RequestLog, StoreError, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, Url, registrable_domain};
 use checkpoints::Checkpoints;
+use cooling::Cooling;
 use cost::Costs;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
@@ -154,6 +156,7 @@ struct Shard<W: World, O, C> {
     frontier: RefCell<Frontier<DiskSieve<W::File>, Pace>>,
     sieving: sieving::Sieving,
     tailing: tails::Tailing<W::File>,
+    cooling: Cooling,
     /// Origins that fail.
     health: RefCell<Health>,
     turns: RefCell<Turns>,
@@ -302,6 +305,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             frontier: RefCell::new(frontier),
             sieving: sieving::Sieving::new(index),
             tailing: tails::Tailing::new(index),
+            cooling: Cooling::default(),
             health: RefCell::new(health),
             turns: RefCell::new(turns),
             granted: RefCell::default(),
@@ -557,7 +561,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             && self.promises.are_kept()
     }
 
-    /// Once a second: closes idle connections and reports.
+    /// Once a second: closes idle connections, lets hosts go and reports.
     async fn keep_house(self: Rc<Self>) {
         let second = Duration::from_secs(1);
         let mut next = self.world.now() + second;
@@ -568,19 +572,22 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.request_log.begin_flush();
             self.dead_letters.begin_flush();
             self.mind_disk();
+            self.cool_hosts().await;
             self.notice(Notice::Report(Box::new(self.report())));
         }
     }
 
     fn report(&self) -> Report {
         self.settle();
+        self.count_returned();
         let frontier = self.frontier.borrow();
         let effort = self.world.effort();
         let gauges = self.tail_gauges(Gauges {
             syscalls: effort.syscall_count,
             pieces_received: effort.piece_count,
             buffers_starved: effort.starved_count,
-            hosts: frontier.host_count() as u64,
+            hosts: (frontier.host_count() + frontier.cold_count()) as u64,
+            hosts_cold: frontier.cold_count() as u64,
             hosts_ready: frontier.ready_count() as u64,
             hosts_waiting: frontier.waiting_count() as u64,
             urls_queued: frontier.pending_url_count(),

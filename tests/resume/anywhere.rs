@@ -1,5 +1,6 @@
 //! A thousand seeds of crashes anywhere: in fetches, in commits, in checkpoints, in recoveries.
 
+use nephila::metrics::{Count, merged};
 use nephila::tools::sim::{Run, ScenePlan, run};
 use std::ops::Range;
 
@@ -13,6 +14,9 @@ struct Met {
     failing_disk_count: usize,
     refetch_count: u64,
     page_count: u64,
+    /// Of the last lives: hosts that left RAM, and those that came back.
+    cooled_count: u64,
+    returned_count: u64,
 }
 
 impl Met {
@@ -27,6 +31,9 @@ impl Met {
         self.failing_disk_count += count(|downfall| downfall.unwritten_ms() > 0);
         self.refetch_count += judgement.refetch_count;
         self.page_count += judgement.page_count;
+        let (metrics, _) = merged(&crawl.reports);
+        self.cooled_count += metrics.count(Count::HostsCooled);
+        self.returned_count += metrics.count(Count::HostsReturned);
     }
 }
 
@@ -85,7 +92,8 @@ fn rough_webs_with_crowded_addresses_are_crawled_politely_across_crashes() {
 
 #[test]
 fn storms_are_crawled_politely_across_crashes() {
-    crash(&plan("storm", 8, 60, 3), 5_000..5_100);
+    let met = crash(&plan("storm", 8, 60, 3), 5_000..5_100);
+    assert!(met.cooled_count > 200 && met.returned_count > 20, "{met:?}");
 }
 
 #[test]

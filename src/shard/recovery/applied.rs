@@ -55,9 +55,11 @@ impl<W: Disk + Clock> Applied<'_, W> {
                 this.restored.health.unpack(host, of, &image, |wall| clocks.time_of(wall))
             })?,
             Entry::Revived(queued) => self.revive(lsn, &queued),
+            Entry::Met { origin } => self.meet(&origin)?,
             Entry::Begun { .. }
             | Entry::Run { .. }
             | Entry::Segment { .. }
+            | Entry::Cold { .. }
             | Entry::Host { .. }
             | Entry::Finished { .. } => return Err("an entry of a checkpoint"),
         }
@@ -84,6 +86,14 @@ impl<W: Disk + Clock> Applied<'_, W> {
         if self.source.is_ours(queued.url.host_key()) && !has_seen {
             self.restored.frontier.revive(queued);
         }
+    }
+
+    fn meet(&mut self, origin: &str) -> Result<(), &'static str> {
+        let url = Url::parse(origin).map_err(|_| "an origin makes no sense")?;
+        if self.source.is_ours(url.host_key()) {
+            self.restored.frontier.host_again(&url);
+        }
+        Ok(())
     }
 
     /// The host, if it is there and its image does not have this entry.

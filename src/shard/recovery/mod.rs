@@ -109,7 +109,7 @@ pub(super) async fn open<W: World>(
         false => None,
     };
     let recovery = plan.past.is_some().then(|| Recovery {
-        host_count: restored.frontier.host_count() as u64,
+        host_count: (restored.frontier.host_count() + restored.frontier.cold_count()) as u64,
         url_count: restored.frontier.pending_url_count(),
         seen_count: restored.frontier.sieve().figures().url_count as u64,
         entry_count: restored.replayed.entry_count,
@@ -341,6 +341,11 @@ impl<W: Disk + Clock> Restored<W> {
                         self.saw(host, lsn);
                     }
                     read_count += 1;
+                }
+                Entry::Cold { image } if read_count == 0 => {
+                    let unpacked = self.lore().unpack_cold(&image, |key| source.is_ours(key));
+                    unpacked.map_err(|what| failed(reader.damaged(what)))?;
+                    world.yield_now().await;
                 }
                 Entry::Finished { host_count, .. } if host_count == read_count => {}
                 Entry::Finished { .. } => {

@@ -28,11 +28,28 @@ pub fn explain(directory: &Path, host: &str, is_json: bool) -> Result<String, In
     let place = Place::open(directory)?;
     let url = place.host_url(host)?;
     let shard = place.shard_of(&url)?;
-    let Some(explanation) = Explanation::of(&place, &shard, &url)? else {
-        return Err(InspectError::Unknown(url.host().to_owned()));
-    };
     let now = place.now();
+    let Some(explanation) = Explanation::of(&place, &shard, &url)? else {
+        let unknown = || InspectError::Unknown(url.host().to_owned());
+        let page_count = shard.cold_page_count(url.host()).ok_or_else(unknown)?;
+        return cold(url.host(), page_count, is_json);
+    };
     if is_json { line(&explanation.json(now)) } else { Ok(explanation.text(now)) }
+}
+
+/// Of a host that has left RAM.
+fn cold(name: &str, page_count: u32, is_json: bool) -> Result<String, InspectError> {
+    let words = "cold: nothing of it is left to fetch, and it has left RAM";
+    if is_json {
+        let state = "cold";
+        return line(&json!({
+            "host": name, "state": state, "words": words, "fetched": page_count,
+        }));
+    }
+    let mut table = Table(String::new());
+    table.head(&format!("{}: {words}", escape(name)));
+    table.row("pages", count_text(page_count.into()));
+    Ok(table.0)
 }
 
 pub struct Explanation {

@@ -22,7 +22,9 @@ struct Overview {
     as_of: Option<WallTime>,
     known_count: u64,
     tally: Tally,
+    /// Those that are no longer in RAM included.
     host_count: u64,
+    cold_host_count: u64,
     /// Hosts with URLs to come.
     busy_host_count: u64,
     resting_count: u64,
@@ -59,6 +61,8 @@ impl Overview {
     fn add(&mut self, place: &Place, shard: &Inspection<PlainDisk>) {
         self.as_of = self.as_of.max(place.as_of(shard));
         self.known_count += shard.known_url_count();
+        self.cold_host_count += shard.cold_host_count();
+        self.host_count += shard.cold_host_count();
         for host in shard.host_ids() {
             self.host_count += 1;
             let tally = shard.tally(host);
@@ -173,6 +177,7 @@ impl Overview {
     fn hosts_text(&self, table: &mut Table, now: WallTime) {
         table.head("\nhosts");
         table.row("known", count_text(self.host_count));
+        table.row("of these cold", count_text(self.cold_host_count));
         table.row("with URLs", count_text(self.busy_host_count));
         table.row("of these resting", count_text(self.resting_count));
         for (count, name, rest) in &self.most_queued {
@@ -233,7 +238,8 @@ impl Overview {
             "requests": counts_json(&self.request_counts),
             "dead_letters": { "count": self.dead_count, "by_reason": dead.collect::<Map<_, _>>() },
             "hosts": {
-                "known": self.host_count, "with_urls": self.busy_host_count,
+                "known": self.host_count, "cold": self.cold_host_count,
+                "with_urls": self.busy_host_count,
                 "resting": self.resting_count, "most_queued": hosts.collect::<Vec<_>>(),
             },
             "breakers": {

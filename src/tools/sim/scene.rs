@@ -71,6 +71,7 @@ const SCENE: u64 = 80;
 /// And of the crashes, so that the same scene can be seen without them.
 const CRASHES: u64 = 81;
 const MEMORY: u64 = 82;
+const COLD: u64 = 83;
 /// One host in so many is a seed of the crawl, beside the web's own.
 const SEED_SHARE: u32 = 4;
 
@@ -84,6 +85,7 @@ impl Scene {
         let mut crawl = CrawlPlan::new(seed, spec, shard_count).map_err(SceneError::Crawl)?;
         crawl.settings = settings(&mut dice, crawl.settings);
         crawl.settings.frontier_memory_mb = memory_mb(seed);
+        put_cold(seed, &mut crawl.settings);
         crawl.stop_after = Some(Duration::from_secs(plan.hours * 3_600));
         crawl.net = net(&mut dice);
         crawl.line_faults = line_faults(&mut dice);
@@ -130,6 +132,16 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
 /// Every other scene has its queues on disk. Not drawn with the rest, which keeps what it was.
 fn memory_mb(seed: u64) -> u64 {
     [0, Settings::default().frontier_memory_mb][Dice::new(mix(seed, MEMORY)).below(2) as usize]
+}
+
+/// In three scenes of four hosts leave RAM, as soon as they may or a little later. Not drawn with
+/// the rest either.
+fn put_cold(seed: u64, settings: &mut Settings) {
+    let mut dice = Dice::new(mix(seed, COLD));
+    settings.host_cold_seconds = [0, 0, 2, 3_600][dice.below(4) as usize];
+    if dice.below(4) == 0 {
+        settings.host_memory_count = dice.below(4) as usize;
+    }
 }
 
 /// Rules are kept for less than a day, so that a run sees them change.

@@ -1,0 +1,92 @@
+//! Hosts leave RAM while the crawl goes on: once a second, a few thousand are looked at.
+//!
+//! The frontier knows which hosts have nothing left to do ([`crate::frontier::Sweep`]); here is
+//! asked whether the shard knows something of one that a later visit must not forget. What can be
+//! asked for again may go: rules stay in their cache, which has bounds of its own, but no
+//! checkpoint keeps them without their host. Politeness may not: a host stays while an origin of
+//! it fails, while a robots.txt of it does not answer, and while rules that are good ask for a
+//! Crawl-delay. How fast it answers is learnt again from its next answer, before the request after
+//! that.
+//!
+//! While a checkpoint is taken nobody leaves: cold hosts are written first, then the others, and
+//! one that left in between would be in neither part. So whoever is written as cold has been so
+//! since before the cut, and no entry of the journal behind the cut is in its page count.
+
+use super::{Notice, Shard};
+use crate::flow::Mail;
+use crate::frontier::Sweep;
+use crate::io::{Outbox, World};
+use crate::limits::{SWEEP_STEP_COUNT, SWEEP_STEPS_PER_SECOND, SWEEP_STEPS_PER_SECOND_MAX};
+use crate::metrics::Count;
+use std::cell::Cell;
+use std::time::Duration;
+
+#[derive(Default)]
+pub(super) struct Cooling {
+    /// A checkpoint is being taken.
+    is_held: Cell<bool>,
+    /// Of the frontier's figures: what the counters have.
+    returned_count: Cell<u64>,
+    uncooled_count: Cell<u64>,
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Once a second: lets cold hosts go, step by step.
+    pub(super) async fn cool_hosts(&self) {
+        let (slot_count, is_crowded) = {
+            let frontier = self.frontier.borrow();
+            let is_crowded = frontier.host_count() > self.plan.settings.host_memory_count;
+            (frontier.slot_count(), is_crowded)
+        };
+        let steps = if is_crowded { SWEEP_STEPS_PER_SECOND_MAX } else { SWEEP_STEPS_PER_SECOND };
+        for step in 0..steps.min(slot_count.div_ceil(SWEEP_STEP_COUNT)) {
+            if step > 0 {
+                self.world.yield_now().await;
+            }
+            if self.cooling.is_held.get() || self.draining.get() {
+                return;
+            }
+            self.sweep();
+        }
+    }
+
+    /// Until it is released, no host leaves.
+    pub(super) fn hold_cooling(&self, is_held: bool) {
+        self.cooling.is_held.set(is_held);
+    }
+
+    /// Counts what the frontier alone has seen.
+    pub(super) fn count_returned(&self) {
+        let figures = self.frontier.borrow().figures();
+        let mut metrics = self.metrics.borrow_mut();
+        for (count, known, now) in [
+            (Count::HostsReturned, &self.cooling.returned_count, figures.returned_count),
+            (Count::HostsUncooled, &self.cooling.uncooled_count, figures.uncooled_count),
+        ] {
+            metrics.add(count, now - known.replace(now));
+        }
+    }
+
+    fn sweep(&self) {
+        let (settings, now) = (&self.plan.settings, self.world.now());
+        let sweep = Sweep {
+            slot_count: SWEEP_STEP_COUNT,
+            now,
+            idle: Duration::from_secs(settings.host_cold_seconds),
+            host_count_max: settings.host_memory_count,
+        };
+        let (health, mut robots) = (self.health.borrow(), self.robots.borrow_mut());
+        let left_count = self.frontier.borrow_mut().sweep(sweep, |frontier, host| {
+            let pace = frontier.host_lore(host);
+            assert!(!pace.is_parked && !pace.holds_domain, "an idle host waits for nothing");
+            let may_leave = frontier.host_origins(host).all(|(origin, text)| {
+                !health.is_ailing(host, origin) && !robots.is_binding(&text, now)
+            });
+            if may_leave {
+                frontier.host_origins(host).for_each(|(_, text)| robots.forget_old(&text, now));
+            }
+            may_leave
+        });
+        self.metrics.borrow_mut().add(Count::HostsCooled, left_count as u64);
+    }
+}
