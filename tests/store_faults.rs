@@ -318,6 +318,29 @@ fn a_failed_sync_is_never_taken_for_success() {
     }
 }
 
+/// Pages that come faster than an append ends: there is always something to write.
+#[test]
+fn a_store_that_is_never_idle_is_synced_in_time_all_the_same() {
+    let sim = Sim::new(3);
+    let world = sim.world(0);
+    sim.block_on(async {
+        let sync_ms = 40;
+        let settings = StoreSettings { sync_ms, ..StoreSettings::default() };
+        let store = WarcStore::open(&world, 0, settings).await.unwrap();
+        let mut written = Vec::new();
+        for n in 0..20_000 {
+            let page = Page::new(n % 13);
+            written.push((world.now(), store.write(&page.stored()).await.unwrap().mark));
+            world.sleep_until(world.now() + Duration::from_micros(50)).await;
+            let old = world.now() - Duration::from_millis(3 * sync_ms);
+            let due = written.iter().rev().find(|(at, _)| *at < old);
+            let synced = store.synced_through();
+            assert!(due.is_none_or(|(_, mark)| *mark <= synced), "page {n}: {due:?}, {synced}");
+        }
+    })
+    .unwrap();
+}
+
 #[test]
 fn a_full_disk_is_waited_for_and_then_nothing_is_missing() {
     let sim = Sim::new(1);

@@ -85,7 +85,8 @@ fn disk_faults(seed: u64) -> DiskFaults {
 
 /// In some crawls hosts leave as soon as they may, in some there is room for three.
 fn cold_settings(seed: u64) -> Settings {
-    let (host_cold_seconds, host_memory_count) = if seed % 2 == 0 { (0, 100) } else { (3_600, 3) };
+    let (host_cold_seconds, host_memory_count) =
+        if seed.is_multiple_of(2) { (0, 100) } else { (3_600, 3) };
     Settings { host_cold_seconds, host_memory_count, ..settings() }
 }
 
