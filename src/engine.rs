@@ -271,6 +271,7 @@ impl Fleet {
                 let world = RingWorld::new(wake, Some(&directory)).map_err(EngineError::Ring)?;
                 let inbox = inbox.bind(&world);
                 let end = shard::run(world.clone(), shard, plan, inbox, peers, control).await;
+                world.close_streams().await;
                 world.stop();
                 end.map_err(EngineError::Shard)
             };

@@ -171,6 +171,8 @@ pub const RING_COMPLETION_COUNT: u32 = 32_768;
 pub const STREAM_CHUNK_COUNT_MAX: usize = 32;
 /// Longest sleep of a core's driver: what a lost signal could cost at the most.
 pub const RING_SLEEP_MS_MAX: u64 = 100;
+/// How long the end of a core waits for its connections to be closed.
+pub const RING_CLOSE_MS_MAX: u64 = 2_000;
 /// glommio's preempt timer. It matters to nothing of ours and costs a turn of glommio's reactor.
 pub const RING_PREEMPT_MS: u64 = 100;
 /// Longest sleep of glommio's by mistake (see `io::ring::driver`).
@@ -271,9 +273,9 @@ pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
 /// Fingerprints in the sieve's first gate: 256 KiB, so that it stays in a core's own cache.
 pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 17;
-/// Links of a core that were dealt with lately, by their text, 16 bytes each: with 20,000 hosts whose
-/// pages share 50 links each, as many as pass between two pages of a host. Beyond it the oldest of a
-/// place is forgotten, and looked up as any other.
+/// Links of a core that were dealt with lately, by their text, 16 bytes each: with 20,000 hosts
+/// whose pages share 50 links each, as many as pass between two pages of a host. Beyond it the
+/// oldest of a place is forgotten, and looked up as any other.
 pub const LINK_MEMO_COUNT: usize = 1 << 21;
 /// Of the Bloom filter when it is full; with eight bits set a URL, about 0.5 % false "maybe".
 pub const BLOOM_BITS_PER_URL: usize = 12;

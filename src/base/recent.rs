@@ -1,5 +1,5 @@
-//! The last hash of each residue, whole: what was there a moment ago. A hit is as sure as the 128 bits
-//! are; a miss says nothing.
+//! The last hash of each residue, whole: what was there a moment ago. A hit is as sure as its 128
+//! bits are; a miss says nothing.
 
 /// Direct-mapped, 16 bytes a place.
 pub struct Recent(Box<[u128]>);

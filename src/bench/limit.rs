@@ -1,5 +1,5 @@
-//! The ceiling: pages fetched over our ring by the crawler's own client, and thrown away. Nothing is
-//! parsed, looked up, queued, stored or waited for; what a crawl does beyond this is its own work.
+//! The ceiling: pages fetched over our ring by the crawler's own client, and thrown away. Nothing
+//! is parsed, looked up, queued, stored or waited for; what a crawl does beyond it is its own work.
 
 use super::BenchError;
 use super::course::{Course, Grounds, Tick, WebProcess};

@@ -1,10 +1,10 @@
-//! `nephila bench`: named suites, each one command, with a table, JSON, HdrHistogram logs and a page
-//! with plots.
+//! `nephila bench`: named suites, each one command, with a table, JSON, HdrHistogram logs and a
+//! page with plots.
 //!
-//! Suites of whole crawls ([`suites`]) run a [`course`] several times; [`limit`] is the ceiling they
-//! are judged by; [`frontier`], [`seen`] and [`parse`] measure single parts: real files, real memory,
-//! one core. A [`report`] says what, where and how it was measured. They use the crate's modules as
-//! the crawler does; nothing imports them.
+//! Suites of whole crawls ([`suites`]) run a [`course`] several times; [`limit`] is the ceiling
+//! they are judged by; [`frontier`], [`seen`], [`hosts`] and [`parse`] measure single parts: real
+//! files, real memory, one core. A [`report`] says what, where and how it was measured. They use
+//! the crate's modules as the crawler does; nothing imports them.
 
 pub mod course;
 pub mod frontier;

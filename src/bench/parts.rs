@@ -120,8 +120,8 @@ pub fn frontier_report(plan: frontier::Plan, marks: &[frontier::Mark], command: 
     let title = "By CPU time, jobs included, without the making and checking of URLs".to_owned();
     let rows = marks.iter().map(row).collect();
     let about = format!(
-        "queues of {} hosts, {} MB of them in RAM, the rest on disk, one core. Every URL that comes \
-         out is compared with the one that is due.",
+        "queues of {} hosts, {} MB of them in RAM, the rest on disk, one core. Every URL that \
+         comes out is compared with the one that is due.",
         plan.host_count, plan.memory_mb
     );
     Report {
@@ -167,8 +167,8 @@ pub fn parse_report(found: &parse::Report, command: &str) -> Report {
     };
     let others = found.mismatches.iter().filter(|mismatch| !mismatch.is_noscript).count();
     let about = format!(
-        "{} pages, {:.1} MB ({}), each engine in turns, by CPU time. Ours and lol_html tell other links \
-         on {} pages, on {} of them for another reason than noscript.",
+        "{} pages, {:.1} MB ({}), each engine in turns, by CPU time. Ours and lol_html tell other \
+         links on {} pages, on {} of them for another reason than noscript.",
         found.page_count,
         found.byte_count as f64 / 1e6,
         found.source,

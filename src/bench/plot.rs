@@ -137,7 +137,8 @@ impl Lines {
             }
             let _ = write!(
                 out,
-                "<polyline points=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+                "<polyline points=\"{path}\" fill=\"none\" stroke=\"{colour}\" \
+                 stroke-width=\"1.6\"/>"
             );
             legend(&mut out, index, colour, name);
         }

@@ -88,7 +88,8 @@ impl Machine {
     fn text(&self) -> String {
         let Machine { cpu, core_count, memory_mb, kernel, load, commit } = self;
         format!(
-            "commit {commit}; {cpu}, {core_count} cores, {memory_mb} MB, Linux {kernel}; load {load}"
+            "commit {commit}; {cpu}, {core_count} cores, {memory_mb} MB, Linux {kernel}; \
+             load {load}"
         )
     }
 }
@@ -133,8 +134,9 @@ impl Table {
     }
 }
 
-const PAGE_STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
-    padding:0 1rem;color:#1f2933}table{border-collapse:collapse;margin:.5rem 0 1.5rem}\
+const PAGE_STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;\
+    margin:2rem auto;padding:0 1rem;color:#1f2933}\
+    table{border-collapse:collapse;margin:.5rem 0 1.5rem}\
     td,th{padding:.2rem .7rem;border-bottom:1px solid #d9dee3;text-align:right}\
     td:first-child,th:first-child{text-align:left}svg{display:block;max-width:100%}\
     svg text{font:11px system-ui,sans-serif;fill:#1f2933}svg .g{stroke:#d9dee3}\
@@ -182,8 +184,8 @@ impl Report {
             });
         }
         format!(
-            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>nephila bench {}</title>\
-             <style>{PAGE_STYLE}</style>{body}</html>\n",
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+             <title>nephila bench {}</title><style>{PAGE_STYLE}</style>{body}</html>\n",
             self.suite
         )
     }
@@ -282,7 +284,10 @@ mod tests {
         assert!(read(2).contains("one &lt;run&gt;") && read(2).contains("asked too soon"));
         let hlog = read(3).into_bytes();
         let entries: Vec<_> = IntervalLogIterator::new(&hlog).filter_map(Result::ok).collect();
-        let is_total = |entry: &&LogEntry<'_>| matches!(entry, LogEntry::Interval(line) if line.tag().is_some_and(|tag| tag.as_str() == "total"));
+        let is_total = |entry: &&LogEntry<'_>| {
+            let LogEntry::Interval(line) = entry else { return false };
+            line.tag().is_some_and(|tag| tag.as_str() == "total")
+        };
         assert_eq!(entries.iter().filter(is_total).count(), 1, "{entries:?}");
     }
 

@@ -103,6 +103,11 @@ impl<W: World> Client<W> {
         self.pool.borrow_mut().expire(since);
     }
 
+    /// Closes all connections that wait for another request.
+    pub fn close_all(&self) {
+        self.pool.borrow_mut().expire(Time::NEVER);
+    }
+
     pub fn idle_count(&self) -> usize {
         self.pool.borrow().len()
     }

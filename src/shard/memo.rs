@@ -1,10 +1,10 @@
 //! Links that were dealt with lately, by their text: most links of a page stood on the page before,
 //! and those need not be joined, normalised and looked up again.
 //!
-//! In: the base of a page and the text of a link. Out: a key of 128 bits, the same for two links only
-//! if they lead to the same URL (as sure as fingerprints are). A key is remembered once its URL is
-//! known for good: queued, known before, or on its way to the core or the merge that will judge it.
-//! So a hit never hides a URL that nobody has. Owned by one core.
+//! In: the base of a page and the text of a link. Out: a key of 128 bits, the same for two links
+//! only if they lead to the same URL (as sure as fingerprints are). A key is remembered once its
+//! URL is known for good: queued, known before, or on its way to the core or the merge that will
+//! judge it. So a hit never hides a URL that nobody has. Owned by one core.
 
 use crate::base::recent::Recent;
 use crate::limits::LINK_MEMO_COUNT;

@@ -249,7 +249,9 @@ where
     if let Err(error) = shard.close_files().await {
         shard.notice(Notice::StoreFailed { shard: index, error });
     }
-    Ok(shard.report())
+    let report = shard.report();
+    shard.client.close_all();
+    Ok(report)
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
@@ -429,7 +431,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         self.active_count.set(self.active_count.get() + 1);
         self.spend_budget();
-        // A visit is some kilobytes: on the heap once, and not moved again on its way to the executor.
+        // A visit is some kilobytes: on the heap once, and not moved on its way to the executor.
         let visiting = self.clone();
         let mut visit = Box::pin(async move { visiting.visit(host, turn).await });
         let shard = self.clone();

@@ -364,7 +364,7 @@ mod tests {
     fn words_are_folded_and_found_as_byte_by_byte() {
         for first in 0..=255u8 {
             let block: [u8; BLOCK_BYTES] =
-                std::array::from_fn(|index| first.wrapping_add(5 * index as u8) & (first | 0x7F));
+                std::array::from_fn(|index| first.wrapping_add((5 * index) as u8) & (first | 0x7F));
             let mask = |is: fn(&u8) -> bool| {
                 let bits = block.iter().enumerate();
                 bits.fold(0u64, |mask, (index, byte)| mask | u64::from(is(byte)) << index)

@@ -31,6 +31,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 /// The world of one core. Clones are the same world.
 #[derive(Clone)]
@@ -133,6 +134,15 @@ impl RingWorld {
     /// Ends the driver: nothing completes after this. Streams still open are closed by the system.
     pub fn stop(&self) {
         self.0.stopped.set(true);
+    }
+
+    /// Waits until the kernel has closed what was dropped, but not for ever: a task that never ends
+    /// may hold a stream.
+    pub async fn close_streams(&self) {
+        let deadline = self.now() + Duration::from_millis(limits::RING_CLOSE_MS_MAX);
+        while self.open_stream_count() > 0 && self.now() < deadline {
+            self.sleep_until(self.now() + Duration::from_millis(1)).await;
+        }
     }
 
     /// Receive buffers in use now, and how many there are.
