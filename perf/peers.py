@@ -40,9 +40,9 @@ def command(name, work):
     if name == "wget2":
         return ["wget2", "-r", "-l", "0", "-q", "--max-threads=8", "--no-host-directories", "-P", f"{work}/files", SITE]
     if name == "scrapy":
-        with open(f"{work}/site.py", "w") as out:
+        with open(f"{work}/one_site.py", "w") as out:
             out.write(SPIDER % SITE)
-        return [f"{HOME}/venv/bin/scrapy", "runspider", f"{work}/site.py"]
+        return [f"{HOME}/venv/bin/scrapy", "runspider", f"{work}/one_site.py"]
     return [f"{HOME}/bin/spider", "--url", SITE, "--respect-robots-txt", "crawl"]
 
 

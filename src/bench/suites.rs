@@ -14,6 +14,9 @@ use crate::sys::process::{self, Signals};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
+/// Hosts of `cold`, a page each: some ten seconds of work.
+const COLD_HOST_COUNT: u32 = 40_000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
     Limit,
@@ -165,11 +168,10 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
             vec![Course { label, profile: "bench-tls", tls: true, settings, ..bench }]
         }
         Suite::Cold => {
-            // More than can be asked in the time.
-            let host_count = options.host_count.unwrap_or(400_000);
+            // To its end: every robots.txt is asked for before the first page is due.
+            let host_count = options.host_count.unwrap_or(COLD_HOST_COUNT);
             let label = format!("{host_count} hosts, a page each");
-            let page_count = u64::from(host_count);
-            let warm_seconds = 3;
+            let (page_count, warm_seconds) = (u64::from(host_count), 0);
             vec![Course { label, host_count, page_count, warm_seconds, ..bench }]
         }
         Suite::Scale => scale(options, &bench),
