@@ -31,6 +31,7 @@ use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breach {
@@ -209,10 +210,13 @@ fn terms(plan: &CrawlPlan, crawl: &Crawl) -> Terms {
 }
 
 /// The crawl's downfalls, on a clock that is so far ahead of the crawl's. While a disk fails,
-/// nothing becomes durable: then the windows reach back to where it began to fail.
+/// nothing becomes durable: then the windows reach back to where it began to fail. What the dead
+/// had sent may still come while the next life begins.
 fn stops(plan: &CrawlPlan, crawl: &Crawl, ahead_ns: u64) -> Vec<Stop> {
+    let on_its_way = Duration::from_micros(plan.net.latency_us_max);
     let stop = |downfall: &Downfall| {
-        let [at, back] = [downfall.at, downfall.back_at].map(|time| Time(time.0 + ahead_ns));
+        let back_at = downfall.back_at.max(downfall.at + on_its_way);
+        let [at, back] = [downfall.at, back_at].map(|time| Time(time.0 + ahead_ns));
         Stop::new(at, back, synced_ms(plan)).widened(downfall.unwritten_ms())
     };
     crawl.downfalls.iter().map(stop).collect()
