@@ -5,7 +5,7 @@
 use nephila::base::{Time, WallTime};
 use nephila::flow::Outcome;
 use nephila::io::ring::{RingWorld, Wake};
-use nephila::io::sim::{DiskFaults, DiskOperation, PowerCut, Sim, SimWorld, Trouble};
+use nephila::io::sim::{DiskFaults, DiskModel, DiskOperation, PowerCut, Sim, SimWorld, Trouble};
 use nephila::io::{Clock, DiskError, Random, Spawn};
 use nephila::store::{
     Life, RequestLine, RequestLog, StoreError, StoreSettings, StoredPage, WarcStore, salvage,
@@ -322,6 +322,7 @@ fn a_failed_sync_is_never_taken_for_success() {
 #[test]
 fn a_store_that_is_never_idle_is_synced_in_time_all_the_same() {
     let sim = Sim::new(3);
+    sim.set_disk(DiskModel { latency_us_min: 500, latency_us_max: 900, ..DiskModel::default() });
     let world = sim.world(0);
     sim.block_on(async {
         let sync_ms = 40;
