@@ -6,7 +6,6 @@ use nephila::config::Settings;
 use nephila::metrics::{Count, merged};
 use nephila::web::truth::Expect;
 use nephila::web::{Web, WebSpec};
-use std::collections::BTreeMap;
 use std::path::Path;
 use support::{Crawl, crawl, settings};
 
@@ -23,13 +22,7 @@ fn spec(host_count: u32, page_count: u64) -> WebSpec {
 /// Every page of a web in which nothing fails was asked for once, nothing else was.
 fn assert_each_once(spec: &WebSpec, crawl: &Crawl) {
     let web = Web::new(spec.clone()).expect("a sound spec");
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    let is_page = |path: &str| path != "/robots.txt" && !path.starts_with("/sitemap");
-    for entry in crawl.log.iter().filter(|entry| is_page(&entry.path)) {
-        let port = if spec.port == 80 { String::new() } else { format!(":{}", spec.port) };
-        let host = entry.host.split(':').next().unwrap_or_default();
-        *counts.entry(format!("http://{host}{port}{}", entry.path)).or_default() += 1;
-    }
+    let mut counts = support::page_counts(spec, crawl);
     let mut fetched_count = 0;
     for entry in web.truth().expect("a truth") {
         let url = web.url(entry.place);

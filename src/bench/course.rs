@@ -179,12 +179,13 @@ impl Window {
 
     /// Looks at the last report of each core, if there is one from every core and it is news.
     fn look(&mut self, reports: &[Report]) {
-        let (metrics, gauges) = merged(reports);
-        let now = (gauges.at_ns, metrics.count(Count::Pages), gauges.cpu_ns);
         let before = self.seen.unwrap_or((self.begun_ns, 0, 0));
-        if now.0 <= before.0 {
+        let at_ns = reports.iter().map(|report| report.gauges.at_ns).max();
+        if at_ns.is_none_or(|at_ns| at_ns <= before.0) {
             return;
         }
+        let (metrics, gauges) = merged(reports);
+        let now = (gauges.at_ns, metrics.count(Count::Pages), gauges.cpu_ns);
         self.seen = Some(now);
         let seconds = (now.0 - before.0) as f64 / 1e9;
         self.ticks.push(Tick {

@@ -6,20 +6,21 @@
 //! and pushes alternate for a while. All runs on one core with the jobs beside it, as in a shard;
 //! no sieve, which has a suite of its own. At the end some hosts are drained to their last URL.
 
+use super::{BenchError, on_core_with_marks};
 use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::flow::{Candidate, Class, Trail, Via};
-use crate::frontier::tails::{self, Files, TailError, TailFigures};
+use crate::frontier::tails::{self, Files, TailFigures};
 use crate::frontier::{Caps, Frontier, HostId, Next, Offered, Queued, Seen, Sieve};
-use crate::io::ring::{RingError, RingFile, RingWorld, Wake};
+use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
 use crate::sys::process;
 use crate::url::{Fingerprint, Url};
 use hashbrown::HashSet;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::fmt::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fmt::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 
@@ -55,37 +56,6 @@ pub struct Mark {
     pub resident_bytes_max: u64,
     pub tails: TailFigures,
 }
-
-#[derive(Debug)]
-pub enum BenchError {
-    Ring(RingError),
-    Tails(TailError),
-    /// The thread died.
-    Died,
-    Refused(Offered),
-    Wrong {
-        expected: String,
-        found: String,
-    },
-    Lost(u64),
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BenchError::Ring(error) => write!(out, "{error}"),
-            BenchError::Tails(error) => write!(out, "{error}"),
-            BenchError::Died => out.write_str("the benchmark's thread died"),
-            BenchError::Refused(offered) => write!(out, "a URL was not queued: {offered:?}"),
-            BenchError::Wrong { expected, found } => {
-                write!(out, "{found} came where {expected} was due")
-            }
-            BenchError::Lost(count) => write!(out, "{count} URLs were lost"),
-        }
-    }
-}
-
-impl std::error::Error for BenchError {}
 
 impl Mark {
     pub fn text(&self) -> String {
@@ -139,30 +109,12 @@ pub fn json(marks: &[Mark]) -> Value {
 
 /// Runs the suite with its files in `dir`; `watch` sees each mark as it is made.
 pub fn run(plan: Plan, dir: &Path, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
-    let dir: PathBuf = dir.to_owned();
-    let wake = Wake::new().map_err(BenchError::Ring)?;
-    let (tell, told) = mpsc::channel();
-    let main = move || async move {
-        let world = RingWorld::new(wake, Some(&dir)).map_err(BenchError::Ring)?;
-        let done = match Course::open(&world, plan, tell).await {
-            Ok(course) => {
-                let done = course.clone().run().await;
-                course.rest().await;
-                done
-            }
-            Err(error) => Err(error),
-        };
-        world.stop();
+    on_core_with_marks(plan.core, dir, watch, move |world, tell| async move {
+        let course = Course::open(&world, plan, tell).await?;
+        let done = course.clone().run().await;
+        course.rest().await;
         done
-    };
-    let thread = RingWorld::start(plan.core, "bench", main).map_err(BenchError::Ring)?;
-    let marks = told.into_iter().inspect(|mark| watch(mark)).collect();
-    match thread.join() {
-        Ok(Ok(Ok(()))) => Ok(marks),
-        Ok(Ok(Err(error))) => Err(error),
-        Ok(Err(error)) => Err(BenchError::Ring(error)),
-        Err(_) => Err(BenchError::Died),
-    }
+    })
 }
 
 /// Calls every URL new: each is made once.

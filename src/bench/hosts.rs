@@ -5,6 +5,7 @@
 //! memory is read. At the end some of the first hosts are met again: each must still have its page.
 //! No sieve, no disk; one thread.
 
+use super::BenchError;
 use super::frontier::NoSieve;
 use crate::base::Time;
 use crate::flow::{Candidate, Class, Trail, Via};
@@ -13,7 +14,6 @@ use crate::limits::SWEEP_STEP_COUNT;
 use crate::sys::process;
 use crate::url::{HostKey, Url};
 use serde_json::{Value, json};
-use std::fmt;
 use std::time::Duration;
 
 /// Hosts between two steps of the hand.
@@ -41,24 +41,6 @@ pub struct Mark {
     /// CPU time of the longest step of the hand since the last mark.
     pub step_ns_max: u64,
 }
-
-#[derive(Debug)]
-pub enum BenchError {
-    Refused(Offered),
-    /// A host came back with so many pages.
-    Forgotten(u32),
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BenchError::Refused(offered) => write!(out, "a URL was not queued: {offered:?}"),
-            BenchError::Forgotten(count) => write!(out, "a host came back with {count} pages"),
-        }
-    }
-}
-
-impl std::error::Error for BenchError {}
 
 impl Mark {
     fn bytes_per_host(&self) -> f64 {

@@ -1,18 +1,18 @@
 //! The ceiling: pages fetched over our ring by the crawler's own client, and thrown away. Nothing
 //! is parsed, looked up, queued, stored or waited for; what a crawl does beyond it is its own work.
 
-use super::BenchError;
 use super::course::{Course, Grounds, Tick, WebProcess};
+use super::{BenchError, on_core};
 use crate::config::Settings;
 use crate::fetch::{Client, Patience, Sink, TlsPolicy};
 use crate::flow::Outcome;
 use crate::http::ResponseHead;
-use crate::io::ring::{RingWorld, Wake};
+use crate::io::ring::RingWorld;
 use crate::io::{Clock, Spawn};
 use crate::sys::process;
 use crate::url::Url;
 use crate::web::{Web, WebSpec};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -58,19 +58,12 @@ pub fn run(course: &Course, grounds: &Grounds, core: Option<usize>) -> Result<Ce
     let log = grounds.directory.join("web.log");
     let mut web = WebProcess::start(course, grounds, &log)?;
     let (course, port, seed) = (course.clone(), web.port, grounds.seed);
-    let wake = Wake::new().map_err(BenchError::Ring)?;
-    let main = move || async move {
-        let world = RingWorld::new(wake, None).map_err(BenchError::Ring)?;
-        let ceiling = measure(&world, &course, port, seed).await;
-        world.stop();
-        ceiling
-    };
-    let thread = RingWorld::start(core, "limit", main).map_err(BenchError::Ring)?;
-    let ceiling = thread.join().map_err(|_| BenchError::Died)?;
+    let ceiling =
+        on_core(core, None, move |world| async move { measure(&world, &course, port, seed).await });
     web.stop()?;
-    std::fs::remove_file(&log)
-        .map_err(|error| BenchError::System("remove the web's log", error))?;
-    ceiling.map_err(BenchError::Ring)?
+    let removed = std::fs::remove_file(&log);
+    removed.map_err(|error| BenchError::System("remove the web's log", error))?;
+    ceiling
 }
 
 struct Tally {
@@ -91,7 +84,7 @@ async fn measure(
     let (host_count, page_count) = (course.host_count, course.page_count);
     let web = Web::new(WebSpec { host_count, page_count, seed, port, ..profile });
     let web = Rc::new(web.map_err(BenchError::Spec)?);
-    let tls = TlsPolicy::new(None, false).map_err(|_| BenchError::Died)?;
+    let tls = TlsPolicy::new(None, false).map_err(BenchError::Tls)?;
     let patience =
         Patience { keep_alive_count_max: FETCH_COUNT, ..Patience::of(&Settings::default()) };
     let client = Rc::new(Client::new(world.clone(), "nephila-bench", patience, tls));
@@ -149,13 +142,13 @@ async fn watch(world: &RingWorld, course: &Course, tally: &Tally) -> Ceiling {
     let (begun, first_page_count, first_cpu_ns) = look();
     let first_bytes = tally.byte_count.get();
     let first_effort = world.effort();
-    let ticks = RefCell::new(Vec::new());
+    let mut ticks = Vec::new();
     let mut before = (begun, first_page_count, first_cpu_ns);
     for _ in 0..course.window_seconds {
         world.sleep_until(before.0 + Duration::from_secs(1)).await;
         let now = look();
         let seconds = now.0.since(before.0).as_secs_f64();
-        ticks.borrow_mut().push(Tick {
+        ticks.push(Tick {
             second: now.0.since(begun).as_secs_f64(),
             pages_per_second: (now.1 - before.1) as f64 / seconds,
             busy: (now.2 - before.2) as f64 / 1e9 / seconds,
@@ -169,6 +162,6 @@ async fn watch(world: &RingWorld, course: &Course, tally: &Tally) -> Ceiling {
         failed_count: tally.failed_count.get(),
         cpu_ns: before.2 - first_cpu_ns,
         syscall_count: world.effort().syscall_count - first_effort.syscall_count,
-        ticks: ticks.into_inner(),
+        ticks,
     }
 }

@@ -7,6 +7,7 @@
 //! the crate's modules as the crawler does; nothing imports them.
 
 pub mod course;
+mod error;
 pub mod frontier;
 pub mod hosts;
 pub mod limit;
@@ -17,57 +18,64 @@ pub mod report;
 pub mod seen;
 pub mod suites;
 
-use crate::audit::AuditError;
-use crate::config::ConfigError;
-use crate::engine::{EndReason, EngineError};
-use crate::io::ring::RingError;
-use crate::url::UrlError;
-use crate::web::SpecError;
-use std::fmt;
+pub use error::BenchError;
 
-#[derive(Debug)]
-pub enum BenchError {
-    Spec(SpecError),
-    Setting(ConfigError),
-    Seed(UrlError),
-    Engine(EngineError),
-    Audit(AuditError),
-    Ring(RingError),
-    /// The web ended before its time, and what it said last.
-    Web(String),
-    /// The crawl ended before the window did.
-    Short(EndReason),
-    /// What the system was asked for, and why it refused.
-    System(&'static str, std::io::Error),
-    Histogram(String),
-    Frontier(frontier::BenchError),
-    Seen(seen::BenchError),
-    Parse(parse::BenchError),
-    /// A thread died.
-    Died,
+use crate::io::ring::{RingWorld, Wake};
+use std::path::Path;
+use std::sync::mpsc;
+
+/// Runs `main` on `core`, with its files in `dir` if it has any; says what came of it.
+fn on_core<T, M, F>(core: Option<usize>, dir: Option<&Path>, main: M) -> Result<T, BenchError>
+where
+    T: Send + 'static,
+    M: FnOnce(RingWorld) -> F + Send + 'static,
+    F: Future<Output = Result<T, BenchError>> + 'static,
+{
+    start(core, dir, main)?()
 }
 
-impl fmt::Display for BenchError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BenchError::Spec(error) => write!(out, "{error}"),
-            BenchError::Setting(error) => write!(out, "{error}"),
-            BenchError::Seed(error) => write!(out, "{error}"),
-            BenchError::Engine(error) => write!(out, "{error}"),
-            BenchError::Audit(error) => write!(out, "{error}"),
-            BenchError::Ring(error) => write!(out, "{error}"),
-            BenchError::Web(text) => write!(out, "the web ended: {text}"),
-            BenchError::Short(reason) => {
-                write!(out, "the crawl ended before the measurement did: {}", reason.name())
-            }
-            BenchError::System(what, error) => write!(out, "cannot {what}: {error}"),
-            BenchError::Histogram(text) => write!(out, "histogram log: {text}"),
-            BenchError::Frontier(error) => write!(out, "{error}"),
-            BenchError::Seen(error) => write!(out, "{error}"),
-            BenchError::Parse(error) => write!(out, "{error}"),
-            BenchError::Died => out.write_str("the benchmark's thread died"),
-        }
-    }
+/// As [`on_core`], for what tells of marks as it goes: `watch` sees each as it is made.
+fn on_core_with_marks<K, M, F>(
+    core: Option<usize>,
+    dir: &Path,
+    watch: impl Fn(&K),
+    main: M,
+) -> Result<Vec<K>, BenchError>
+where
+    K: Send + 'static,
+    M: FnOnce(RingWorld, mpsc::Sender<K>) -> F + Send + 'static,
+    F: Future<Output = Result<(), BenchError>> + 'static,
+{
+    let (tell, told) = mpsc::channel();
+    let join = start(core, Some(dir), move |world| main(world, tell))?;
+    let marks = told.into_iter().inspect(|mark| watch(mark)).collect();
+    join()?;
+    Ok(marks)
 }
 
-impl std::error::Error for BenchError {}
+/// Starts `main`; what is returned waits for its end.
+fn start<T, M, F>(
+    core: Option<usize>,
+    dir: Option<&Path>,
+    main: M,
+) -> Result<impl FnOnce() -> Result<T, BenchError>, BenchError>
+where
+    T: Send + 'static,
+    M: FnOnce(RingWorld) -> F + Send + 'static,
+    F: Future<Output = Result<T, BenchError>> + 'static,
+{
+    let dir = dir.map(Path::to_owned);
+    let wake = Wake::new().map_err(BenchError::Ring)?;
+    let main = move || async move {
+        let world = RingWorld::new(wake, dir.as_deref()).map_err(BenchError::Ring)?;
+        let done = main(world.clone()).await;
+        world.stop();
+        done
+    };
+    let thread = RingWorld::start(core, "bench", main).map_err(BenchError::Ring)?;
+    Ok(move || match thread.join() {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => Err(BenchError::Ring(error)),
+        Err(_) => Err(BenchError::Died),
+    })
+}

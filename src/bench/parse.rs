@@ -12,6 +12,7 @@
 //! differs is what the two tokenizers saw. It takes `noscript` for raw text (html5gum too), where
 //! we do as a browser without scripts does: such links are told apart in [`Mismatch`].
 
+use super::BenchError;
 use crate::html::{LinkKind, LolReader, NoText, Page, PageReader};
 use crate::limits::{PAGE_LINK_COUNT_MAX, RING_BUFFER_BYTES};
 use crate::simhash::SimHasher;
@@ -21,7 +22,6 @@ use lol_html::{HtmlRewriter, Settings, element};
 use serde::Serialize;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
@@ -65,25 +65,6 @@ pub struct Mismatch {
     /// Whether all of them are gone when `noscript` elements are taken for ordinary ones by both.
     pub is_noscript: bool,
 }
-
-#[derive(Debug)]
-pub enum BenchError {
-    Read(PathBuf, std::io::Error),
-    Web(crate::web::SpecError),
-    NoPages(PathBuf),
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BenchError::Read(path, error) => write!(out, "{}: {error}", path.display()),
-            BenchError::Web(error) => write!(out, "{error}"),
-            BenchError::NoPages(path) => write!(out, "{}: no pages in it", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for BenchError {}
 
 impl Engine {
     pub fn median(&self) -> f64 {
@@ -173,7 +154,7 @@ fn read_folder(folder: &Path) -> Result<Pages, BenchError> {
 
 fn made_pages() -> Result<Pages, BenchError> {
     let spec = WebSpec { page_bytes_mean: MADE_PAGE_BYTES, ..WebSpec::default() };
-    let web = Web::new(spec).map_err(BenchError::Web)?;
+    let web = Web::new(spec).map_err(BenchError::Spec)?;
     let places = (0..).map(|host| web.graph().root(host)).take(MADE_PAGE_COUNT as usize);
     let host_count = web.spec().host_count as usize;
     let made = places.take(host_count).map(|place| {
@@ -184,9 +165,10 @@ fn made_pages() -> Result<Pages, BenchError> {
     Ok(made.collect())
 }
 
-type Read = fn(&[u8]) -> usize;
+pub type Read = fn(&[u8]) -> usize;
 
-const READERS: [(&str, Read); 5] = [
+/// Who is compared: each reads a page and says how many links it has.
+pub const READERS: [(&str, Read); 5] = [
     ("nephila, links", ours),
     ("lol_html, links", lol),
     ("html5gum, links", gum),

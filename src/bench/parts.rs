@@ -1,7 +1,7 @@
 //! The reports of the suites that measure single parts: URL seen, the queues, the parsers.
 
 use super::plot::{Lines, Scale};
-use super::report::{Machine, Plot, Report, Table};
+use super::report::{Machine, Plot, Report, Table, strings};
 use super::{frontier, hosts, parse, seen};
 use crate::base::WallTime;
 use crate::sys::process;
@@ -20,10 +20,6 @@ fn report(suite: &'static str, about: String, command: &str) -> Report {
         at: WallTime(process::realtime_ns()),
         machine: Machine::here(),
     }
-}
-
-fn strings(cells: &[&str]) -> Vec<String> {
-    cells.iter().map(|cell| (*cell).to_owned()).collect()
 }
 
 /// How costs grow as there is more of everything.

@@ -247,6 +247,11 @@ impl Report {
     }
 }
 
+/// Cells of a table.
+pub(super) fn strings(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|cell| (*cell).to_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,8 +260,8 @@ mod tests {
     fn report() -> Report {
         let mut us = Histogram::new_with_bounds(1, 1_000_000, 2).expect("bounds");
         us.record(250).expect("in bounds");
-        let row = ["one <run>", "12"].map(str::to_owned).to_vec();
-        let columns = ["run", "pages/s"].map(str::to_owned).to_vec();
+        let row = strings(&["one <run>", "12"]);
+        let columns = strings(&["run", "pages/s"]);
         Report {
             suite: "small",
             about: "25 KB pages".to_owned(),

@@ -5,19 +5,19 @@
 //! says so. Offers run on one core with the sieve's jobs beside them, as in a shard, and stop while
 //! the sieve is backed up. Figures are noted whenever the offers have grown tenfold.
 
+use super::{BenchError, on_core_with_marks};
 use crate::base::Time;
 use crate::flow::{Candidate, Class, Trail, Via};
 use crate::frontier::seen::{DiskSieve, SeenError, SeenImage, SeenLimits};
 use crate::frontier::{Seen, Sieve};
-use crate::io::ring::{RingError, RingFile, RingWorld, Wake};
+use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
 use crate::limits::SEEN_STEP_COUNT;
 use crate::sys::process;
 use crate::url::{Fingerprint, Slot, Url};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 
@@ -51,30 +51,6 @@ pub struct Mark {
     pub merge_count: u64,
     pub job_bytes: u64,
 }
-
-#[derive(Debug)]
-pub enum BenchError {
-    Ring(RingError),
-    Seen(SeenError),
-    /// The thread died.
-    Died,
-    TakenTwice(u64),
-    Lost(u64),
-}
-
-impl fmt::Display for BenchError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BenchError::Ring(error) => write!(out, "{error}"),
-            BenchError::Seen(error) => write!(out, "{error}"),
-            BenchError::Died => out.write_str("the benchmark's thread died"),
-            BenchError::TakenTwice(count) => write!(out, "{count} URLs were taken twice"),
-            BenchError::Lost(count) => write!(out, "{count} URLs were lost"),
-        }
-    }
-}
-
-impl std::error::Error for BenchError {}
 
 impl Mark {
     /// Without the making of the offers.
@@ -129,27 +105,9 @@ pub fn json(marks: &[Mark]) -> Value {
 
 /// Runs the suite with its files in `dir`; `watch` sees each mark as it is made.
 pub fn run(plan: Plan, dir: &Path, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
-    let dir: PathBuf = dir.to_owned();
-    let wake = Wake::new().map_err(BenchError::Ring)?;
-    let (tell, told) = mpsc::channel();
-    let main = move || async move {
-        let world = RingWorld::new(wake, Some(&dir)).map_err(BenchError::Ring)?;
-        let done = Course::open(&world, plan, tell).await;
-        let done = match done {
-            Ok(course) => course.offer_all().await,
-            Err(error) => Err(error),
-        };
-        world.stop();
-        done
-    };
-    let thread = RingWorld::start(plan.core, "bench", main).map_err(BenchError::Ring)?;
-    let marks = told.into_iter().inspect(|mark| watch(mark)).collect();
-    match thread.join() {
-        Ok(Ok(Ok(()))) => Ok(marks),
-        Ok(Ok(Err(error))) => Err(error),
-        Ok(Err(error)) => Err(BenchError::Ring(error)),
-        Err(_) => Err(BenchError::Died),
-    }
+    on_core_with_marks(plan.core, dir, watch, move |world, tell| async move {
+        Course::open(&world, plan, tell).await?.offer_all().await
+    })
 }
 
 /// The course of offers, and the sieve that is offered to.

@@ -4,7 +4,7 @@ use super::BenchError;
 use super::course::{self, Course, Grounds, Lap, SHOWN_SPANS};
 use super::limit::{self, Ceiling};
 use super::plot::{Bars, Lines, Scale};
-use super::report::{Machine, Plot, Report, Table, Timed};
+use super::report::{Machine, Plot, Report, Table, Timed, strings};
 use crate::base::WallTime;
 use crate::config::Settings;
 use crate::control::latency_text;
@@ -163,9 +163,8 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
             vec![Course { label: label.to_owned(), profile, bodies, ..bench }]
         }
         Suite::Tls => {
-            let settings = Settings { fetch_slots: options.fetch_slots, ..bench.settings };
             let label = "TLS 1.3, 30 % new connections".to_owned();
-            vec![Course { label, profile: "bench-tls", tls: true, settings, ..bench }]
+            vec![Course { label, profile: "bench-tls", tls: true, ..bench }]
         }
         Suite::Cold => {
             // To its end: every robots.txt is asked for before the first page is due.
@@ -302,10 +301,6 @@ fn about(suite: Suite, options: &Options) -> String {
     )
 }
 
-fn strings<const N: usize>(cells: [&str; N]) -> Vec<String> {
-    cells.map(str::to_owned).to_vec()
-}
-
 fn speed(laps: &[Lap]) -> Table {
     let mut rows: Vec<Vec<String>> = laps
         .iter()
@@ -327,7 +322,7 @@ fn speed(laps: &[Lap]) -> Table {
     let is_one_course = laps.iter().all(|lap| lap.label == laps[0].label);
     if laps.len() > 2 && is_one_course {
         let median_of = |figure: &dyn Fn(&Lap) -> f64| median(laps.iter().map(figure));
-        let mut row = strings(["median", "", "", "", "", "", "", "", "", ""]);
+        let mut row = strings(&["median", "", "", "", "", "", "", "", "", ""]);
         row[1] = format!("{:.0}", median_of(&Lap::pages_per_second));
         row[2] = format!("{:.1}", median_of(&|lap: &Lap| lap.costs.cpu_us));
         row[3] = format!("{:.1}", median_of(&Lap::process_us_per_page));
@@ -346,7 +341,7 @@ fn speed(laps: &[Lap]) -> Table {
         "peak MB",
         "referee",
     ];
-    Table { title: "Speed".to_owned(), columns: strings(columns), rows }
+    Table { title: "Speed".to_owned(), columns: strings(&columns), rows }
 }
 
 pub(super) fn median(figures: impl Iterator<Item = f64>) -> f64 {
@@ -360,9 +355,9 @@ pub(super) fn median(figures: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn costs(laps: &[Lap]) -> Table {
-    let mut columns = strings(["run"]);
+    let mut columns = strings(&["run"]);
     columns.extend(Stage::ALL.iter().map(|stage| stage.name().to_owned()));
-    columns.extend(strings(["rest", "all", "syscalls", "KB copied", "buffers"]));
+    columns.extend(strings(&["rest", "all", "syscalls", "KB copied", "buffers"]));
     let row = |lap: &Lap| {
         let mut row = vec![lap.label.clone()];
         row.extend(lap.costs.stages_us.iter().map(|(_, us)| format!("{us:.1}")));
@@ -378,7 +373,7 @@ fn costs(laps: &[Lap]) -> Table {
 }
 
 fn times(laps: &[Lap]) -> Table {
-    let columns = strings(["span", "count", "p50", "p90", "p99", "p99.9", "p99.99", "max"]);
+    let columns = strings(&["span", "count", "p50", "p90", "p99", "p99.9", "p99.99", "max"]);
     let mut rows = Vec::new();
     for lap in laps {
         for span in SHOWN_SPANS {
@@ -409,7 +404,11 @@ fn ceiling_table(ceilings: &[Ceiling]) -> Table {
         ]
     };
     let title = "The ceiling: fetch only".to_owned();
-    Table { title, columns: strings(columns), rows: ceilings.iter().enumerate().map(row).collect() }
+    Table {
+        title,
+        columns: strings(&columns),
+        rows: ceilings.iter().enumerate().map(row).collect(),
+    }
 }
 
 fn plots(ceilings: &[Ceiling], laps: &[Lap]) -> Vec<Plot> {

@@ -23,6 +23,7 @@ mod inspection;
 mod mail;
 mod memo;
 mod mesh;
+mod notice;
 mod pace;
 mod page;
 mod pause;
@@ -42,6 +43,7 @@ mod visit;
 
 pub use error::ShardError;
 pub use inspection::{Inspection, News};
+pub use notice::Notice;
 pub use placement::Placement;
 pub use quiet::{Pulse, Rounds, Verdict};
 pub use recovery::Recovery;
@@ -54,7 +56,7 @@ use crate::base::race::race;
 use crate::config::{Settings, Stay};
 use crate::dedup::{Digests, NearTable};
 use crate::fetch::{Client, Patience, TlsPolicy};
-use crate::flow::{Candidate, Mail, Message, Original, Outcome, Queued, ShardIndex, TurnPlace};
+use crate::flow::{Candidate, Mail, Message, Original, Queued, ShardIndex, TurnPlace};
 use crate::frontier::seen::DiskSieve;
 use crate::frontier::{Frontier, HostId, Offered};
 use crate::http::DecoderPool;
@@ -63,7 +65,7 @@ use crate::journal::{self, Journal};
 use crate::limits;
 use crate::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
-use crate::store::{DeadLetter, Life, RequestLog, StoreError, StoreSettings, WarcStore};
+use crate::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, Url, registrable_domain};
 use checkpoints::Checkpoints;
 use cooling::Cooling;
@@ -84,42 +86,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 use turns::{Turns, Wanted};
-
-/// From a shard to the control thread.
-#[derive(Debug)]
-pub enum Notice {
-    Pulse(Pulse),
-    Report(Box<Report>),
-    /// Out of page budget, with work left.
-    BudgetWanted(ShardIndex),
-    /// Budget that an idle shard has no use for.
-    BudgetReturned(u64),
-    /// A seed could not be fetched: the operator wants to know at once.
-    SeedFailed {
-        url: Url,
-        outcome: Outcome,
-    },
-    /// The shard is ready for seeds; with what it found, if the crawl goes on from an earlier one.
-    Ready {
-        shard: ShardIndex,
-        recovery: Option<Box<Recovery>>,
-    },
-    /// Told to drain, the shard has nothing under way any more. It answers its peers until the
-    /// control thread, who has heard the same of all, halts it.
-    Drained(ShardIndex),
-    /// The shard has ended and its files are not all closed.
-    StoreFailed {
-        shard: ShardIndex,
-        error: StoreError,
-    },
-    /// The disk fails: the shard starts nothing, and tries the disk again by itself.
-    DiskFailed {
-        shard: ShardIndex,
-        error: StoreError,
-    },
-    /// The disk works again.
-    DiskWorks(ShardIndex),
-}
 
 /// What the shards of a crawl have in common, each with its own copy.
 #[derive(Clone)]

@@ -7,6 +7,7 @@ pub use nephila::tools::sim::crawl::Crawl;
 use nephila::tools::sim::crawl::{self, CrawlPlan};
 use nephila::url::Url;
 use nephila::web::{Web, WebSpec};
+use std::collections::BTreeMap;
 
 pub fn settings() -> Settings {
     Settings { allow_private: true, contact: "http://crawler.test/".into(), ..Default::default() }
@@ -42,4 +43,16 @@ pub fn crawl_from(
 pub fn crawl_in(sim: &Sim, shard_count: u16, settings: Settings, seeds: Vec<Url>) -> Crawl {
     let plan = CrawlPlan::new(1, WebSpec::default(), shard_count).expect("a sound spec");
     crawl::crawl_in(sim, &CrawlPlan { settings, seeds, ..plan }).expect("a crawl that ends")
+}
+
+/// How often each page, by its URL, was asked for.
+pub fn page_counts(spec: &WebSpec, crawl: &Crawl) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    let is_page = |path: &str| path != "/robots.txt" && !path.starts_with("/sitemap");
+    for entry in crawl.log.iter().filter(|entry| is_page(&entry.path)) {
+        let port = if spec.port == 80 { String::new() } else { format!(":{}", spec.port) };
+        let host = entry.host.split(':').next().unwrap_or_default();
+        *counts.entry(format!("http://{host}{port}{}", entry.path)).or_default() += 1;
+    }
+    counts
 }

@@ -1,21 +1,22 @@
 //! What may stand on the command line, and how it becomes settings: file first, flags over it.
 
+mod bench;
+
+pub use bench::{BenchFlags, Draw, Suite};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use nephila::bench::course::Grounds;
-use nephila::bench::suites;
 use nephila::config::{ConfigError, Settings, parse_cores};
 use nephila::engine::Manifest;
 use nephila::flow::Outcome;
-use nephila::limits::{INSPECT_LINE_COUNT, QUEUE_RESIDENT_MB, QUEUE_RESIDENT_MB_MAX};
+use nephila::limits::INSPECT_LINE_COUNT;
 use nephila::shard::Sabotage;
-use nephila::sys::process;
 use nephila::tools::inspect::{DeadFilter, Manner, Question};
 use nephila::tools::parsers;
 use nephila::tools::sim::ScenePlan;
 use nephila::web::{PROFILES, StandPlan, WebSpec};
 use std::fmt::Write;
 use std::net::SocketAddrV4;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A web crawler engine for one Linux box: io_uring, one thread per core, polite by construction.
 #[derive(Parser)]
@@ -393,170 +394,6 @@ pub struct ExplainFlags {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Args)]
-pub struct BenchFlags {
-    /// What to measure
-    pub suite: Suite,
-    /// Runs of each course
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub runs: u32,
-    /// Seconds measured in each run, after those of the warm-up
-    #[arg(long, value_name = "S", default_value_t = 30)]
-    #[arg(value_parser = clap::value_parser!(u64).range(3..=86_400))]
-    pub seconds: u64,
-    #[arg(long, value_name = "S", default_value_t = 15)]
-    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub warm: u64,
-    /// Fetches under way at once
-    #[arg(long, value_name = "N", default_value_t = 512)]
-    pub slots: usize,
-    /// Pages a second that the load of `latency` and `scale` goes by (default: measured, and 1000)
-    #[arg(long, value_name = "PAGES/S")]
-    pub capacity: Option<f64>,
-    /// Pages that the web of `real` serves (default: ../shared/corpus/pages, or generated ones)
-    #[arg(long, value_name = "DIR")]
-    pub bodies: Option<PathBuf>,
-    /// Another setting of the crawl, as key=value; may be repeated
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Core of the web (default: the first)
-    #[arg(long, value_name = "N")]
-    pub web_core: Option<usize>,
-    /// Ports of the web and of its name server: this one and the next
-    #[arg(long, value_name = "N", default_value_t = 8_580)]
-    pub port: u16,
-    /// File the report (Markdown, JSON, HTML, HdrHistogram log) in this folder
-    #[arg(long, value_name = "DIR")]
-    pub file: Option<PathBuf>,
-    /// URLs offered, nine of ten of them known (seen); URLs queued (frontier); hosts of one URL
-    /// each (hosts)
-    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
-    #[arg(value_parser = clap::value_parser!(u64).range(10..=10_000_000_000))]
-    pub urls: u64,
-    /// How known URLs are drawn: popular ones often (as links are), or all alike
-    #[arg(long, value_enum, default_value = "skewed")]
-    pub draw: Draw,
-    /// Hosts of the web, or that the queued URLs belong to (default: as the suite says)
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub hosts: Option<u32>,
-    /// Hosts do not leave RAM (hosts)
-    #[arg(long)]
-    pub stay: bool,
-    /// RAM for queued URLs, as the setting frontier_memory_mb
-    #[arg(long, value_name = "MB", default_value_t = QUEUE_RESIDENT_MB)]
-    #[arg(value_parser = clap::value_parser!(u64).range(0..=QUEUE_RESIDENT_MB_MAX))]
-    pub memory: u64,
-    /// An empty directory for the files (default: one in the system's temporary directory, removed)
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-    /// Cores of the crawler, the first of them alone but in `scale` (default: all but the web's)
-    #[arg(long, value_name = "LIST")]
-    pub cores: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Where the pages of `real` are looked for.
-const CORPUS_PAGES: &str = "../shared/corpus/pages";
-
-impl BenchFlags {
-    /// The cores of the web and of the crawler: one is the web's, the others are the crawler's; on
-    /// a machine with one core they share it.
-    pub fn cores(&self) -> Result<(usize, Vec<usize>), ConfigError> {
-        let allowed = process::allowed_cores();
-        let web = self.web_core.or(allowed.first().copied()).unwrap_or(0);
-        let mut cores: Vec<usize> = allowed.into_iter().filter(|core| *core != web).collect();
-        if let Some(list) = &self.cores {
-            cores = parse_cores(list)?;
-        } else if cores.is_empty() {
-            cores.push(web);
-        }
-        Ok((web, cores))
-    }
-
-    /// Where pages are read from, if they are there.
-    pub fn bodies(&self) -> PathBuf {
-        self.bodies.clone().unwrap_or_else(|| PathBuf::from(CORPUS_PAGES))
-    }
-
-    pub fn options(
-        &self,
-        directory: &Path,
-        command: String,
-    ) -> Result<suites::Options, ConfigError> {
-        let (web_core, cores) = self.cores()?;
-        Ok(suites::Options {
-            run_count: self.runs,
-            window_seconds: self.seconds,
-            warm_seconds: self.warm,
-            fetch_slots: self.slots,
-            host_count: self.hosts,
-            capacity: self.capacity,
-            cores,
-            bodies: Some(self.bodies()).filter(|folder| folder.is_dir()),
-            changes: self.set.clone(),
-            grounds: Grounds {
-                web_core: Some(web_core),
-                port: self.port,
-                directory: directory.to_owned(),
-                seed: 1,
-            },
-            command,
-        })
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Suite {
-    /// Fetch only, nothing parsed: the ceiling
-    Limit,
-    /// 25 KB pages, 20,000 hosts, 1 s delay, full pipeline: the headline
-    Small,
-    /// Bodies of real pages, gzip-coded
-    Real,
-    /// As small over TLS 1.3, 30 % new connections
-    Tls,
-    /// Every page on a new host
-    Cold,
-    /// More cores, and more hosts at equal load
-    Scale,
-    /// Open loop at 50, 80 and 95 % of capacity
-    Latency,
-    /// The tokenizer beside lol_html and html5gum, links compared
-    Parse,
-    /// URL seen, its files on disk
-    Seen,
-    /// Queues larger than RAM
-    Frontier,
-    /// Hosts that have nothing left to fetch
-    Hosts,
-}
-
-impl Suite {
-    /// Of whole crawls; the others measure single parts.
-    pub fn of_crawls(self) -> Option<suites::Suite> {
-        Some(match self {
-            Suite::Limit => suites::Suite::Limit,
-            Suite::Small => suites::Suite::Small,
-            Suite::Real => suites::Suite::Real,
-            Suite::Tls => suites::Suite::Tls,
-            Suite::Cold => suites::Suite::Cold,
-            Suite::Scale => suites::Suite::Scale,
-            Suite::Latency => suites::Suite::Latency,
-            Suite::Parse | Suite::Seen | Suite::Frontier | Suite::Hosts => return None,
-        })
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub enum Draw {
-    Skewed,
-    Uniform,
 }
 
 #[derive(Args)]
