@@ -22,6 +22,7 @@ use nephila::limits::{SEED_PROBLEM_COUNT_MAX, WEB_OPEN_FILE_COUNT};
 use nephila::metrics;
 use nephila::seed::{Seeds, is_public};
 use nephila::sys::process::{self, Signals};
+use nephila::sys::processor;
 use nephila::tools::demo::Demo;
 use nephila::tools::inspect::{self, InspectError};
 use nephila::tools::parsers;
@@ -46,6 +47,19 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
+    if let Some(feature) = processor::missing_feature() {
+        say(&format!(
+            "nephila: built for x86-64-v3, and this processor has no {feature}: build it without \
+             the rustflags of .cargo/config.toml\n"
+        ));
+        return ExitCode::FAILURE;
+    }
+    run()
+}
+
+/// Apart from `main`: nothing of it may run on a processor that is too old.
+#[inline(never)]
+fn run() -> ExitCode {
     let flags = Flags::parse();
     start_log();
     let done = match flags.command {

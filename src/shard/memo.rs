@@ -8,51 +8,121 @@
 
 use crate::base::recent::Recent;
 use crate::limits::LINK_MEMO_COUNT;
-use crate::url::Url;
+use crate::url::{Scheme, Url};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub(super) struct LinkMemo {
     recent: Recent,
     /// Of the links of one page.
     keys: Vec<(u128, bool)>,
+    path: Vec<u8>,
 }
 
 impl Default for LinkMemo {
     fn default() -> LinkMemo {
-        LinkMemo { recent: Recent::with_places(LINK_MEMO_COUNT), keys: Vec::new() }
+        LinkMemo { recent: Recent::with_places(LINK_MEMO_COUNT), keys: Vec::new(), path: Vec::new() }
     }
 }
 
-/// What a link means depends on where it stands: on nothing, on the origin, on the directory or on
-/// the whole URL of its base.
-pub(super) struct Bases {
+/// What a link means depends on where it stands. Most links lead to a path of their page's own
+/// origin, however they are spelled: these are told by origin and path, so that `../b`, `/a/b` and
+/// `http://host/a/b` are remembered as one. Whatever is odd is told by its text and its whole base.
+pub(super) struct Bases<'u> {
+    url: &'u Url,
     origin: u64,
-    directory: u64,
     whole: u64,
 }
 
-impl Bases {
-    pub(super) fn of(base: &Url) -> Bases {
+/// Of links to other hosts, by scheme.
+const SCHEME_SEEDS: [(&str, Scheme, u64); 2] =
+    [("http://", Scheme::Http, 1), ("https://", Scheme::Https, 2)];
+
+impl<'u> Bases<'u> {
+    pub(super) fn of(url: &'u Url) -> Bases<'u> {
         let hash = |kind, text: &str| xxh3_64_with_seed(text.as_bytes(), kind);
-        Bases {
-            origin: hash(1, base.origin()),
-            directory: hash(2, base.directory()),
-            whole: hash(3, base.as_str()),
+        Bases { url, origin: hash(3, url.origin()), whole: hash(4, url.as_str()) }
+    }
+
+    /// `path` is room to put a path together.
+    fn key(&self, href: &str, path: &mut Vec<u8>) -> u128 {
+        // A fragment leads nowhere else, whatever is in it.
+        let href = &href[..memchr::memchr(b'#', href.as_bytes()).unwrap_or(href.len())];
+        self.simple_key(href, path).unwrap_or_else(|| key_of(href.as_bytes(), self.whole))
+    }
+
+    /// `None` where it takes a parser to say what the link means.
+    fn simple_key(&self, href: &str, path: &mut Vec<u8>) -> Option<u128> {
+        let bytes = href.as_bytes();
+        // Blanks and line breaks may vanish, and a backslash may be a slash.
+        if bytes.iter().fold(false, |is_odd, byte| is_odd | (*byte <= b' ') | (*byte == b'\\')) {
+            return None;
+        }
+        match bytes {
+            [] | [b'?', ..] => None,
+            [b'/', b'/', ..] => Some(self.absolute_key(self.url.scheme(), &bytes[2..])),
+            [b'/', ..] => Some(key_of(bytes, self.origin)),
+            _ => {
+                for (prefix, scheme, _) in SCHEME_SEEDS {
+                    let (start, rest) = bytes.split_at_checked(prefix.len()).unwrap_or_default();
+                    if start.eq_ignore_ascii_case(prefix.as_bytes()) {
+                        return Some(self.absolute_key(scheme, rest));
+                    }
+                }
+                self.relative_key(bytes, path)
+            }
         }
     }
 
-    fn key(&self, href: &str) -> u128 {
-        // A fragment leads nowhere else, whatever is in it.
-        let href = &href[..memchr::memchr(b'#', href.as_bytes()).unwrap_or(href.len())];
-        let seed = match href.as_bytes() {
-            [] | [b'?', ..] => self.whole,
-            // Of the base's scheme; the origin has it.
-            [b'/', ..] => self.origin,
-            _ if href.starts_with("http://") || href.starts_with("https://") => 0,
-            _ => self.directory,
-        };
-        xxh3_128_with_seed(href.as_bytes(), seed)
+    /// Of what stands behind `//`.
+    fn absolute_key(&self, scheme: Scheme, rest: &[u8]) -> u128 {
+        let authority = self.url.authority().as_bytes();
+        if scheme == self.url.scheme()
+            && let Some((start, path)) = rest.split_at_checked(authority.len())
+            && path.first() == Some(&b'/')
+            && start.eq_ignore_ascii_case(authority)
+        {
+            return key_of(path, self.origin);
+        }
+        key_of(rest, SCHEME_SEEDS[usize::from(scheme == Scheme::Https)].2)
     }
+
+    fn relative_key(&self, mut href: &[u8], path: &mut Vec<u8>) -> Option<u128> {
+        let mut directory = &self.url.directory().as_bytes()[self.url.origin().len()..];
+        loop {
+            href = match href {
+                [b'.', b'/', rest @ ..] => rest,
+                [b'.', b'.', b'/', rest @ ..] => {
+                    directory = parent(directory)?;
+                    rest
+                }
+                // `..//a` and the like: joined to the root it would look like a host.
+                [b'/', ..] => return None,
+                _ => break,
+            };
+        }
+        // A colon may end a scheme.
+        let segment_end = href.iter().position(|byte| matches!(byte, b'/' | b'?' | b':'));
+        if segment_end.is_some_and(|end| href[end] == b':') {
+            return None;
+        }
+        path.clear();
+        path.extend_from_slice(directory);
+        path.extend_from_slice(href);
+        Some(key_of(path, self.origin))
+    }
+}
+
+/// The directory above, slash included; the root's is the root. `None` where `..` may stay: see
+/// `url::plain` on drive letters.
+fn parent(directory: &[u8]) -> Option<&[u8]> {
+    let name = directory.strip_suffix(b"/")?;
+    let Some(slash) = memchr::memrchr(b'/', name) else { return Some(directory) };
+    let is_drive = matches!(name[slash + 1..], [_, b':' | b'|']);
+    (!is_drive).then_some(&name[..=slash])
+}
+
+fn key_of(text: &[u8], seed: u64) -> u128 {
+    xxh3_128_with_seed(text, seed)
 }
 
 impl LinkMemo {
@@ -60,12 +130,12 @@ impl LinkMemo {
     /// for each its key and whether it was dealt with. Give the list back.
     pub(super) fn look_up<'l>(
         &mut self,
-        bases: &Bases,
+        bases: &Bases<'_>,
         hrefs: impl Iterator<Item = &'l str>,
     ) -> Vec<(u128, bool)> {
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
-        keys.extend(hrefs.map(|href| (bases.key(href), false)));
+        keys.extend(hrefs.map(|href| (bases.key(href, &mut self.path), false)));
         for (key, is_known) in &mut keys {
             *is_known = self.recent.contains(*key);
         }
@@ -86,7 +156,7 @@ mod tests {
     use super::*;
 
     fn key(base: &str, href: &str) -> u128 {
-        Bases::of(&Url::parse(base).expect("a base")).key(href)
+        Bases::of(&Url::parse(base).expect("a base")).key(href, &mut Vec::new())
     }
 
     /// Two links may share a key only if they join to the same URL.
@@ -97,6 +167,10 @@ mod tests {
             "http://a.test/d/",
             "http://a.test/d/x",
             "http://a.test/d/y?q",
+            "http://a.test/d/e/x",
+            "http://a.test/d//x",
+            "http://a.test/d/C:/x",
+            "http://a.test/C:/x?a/b",
             "https://a.test/d/x",
             "http://a.test:81/d/x",
             "http://b.test/d/x",
@@ -121,6 +195,46 @@ mod tests {
             "mailto:a@b",
             "d:x",
             " x",
+            "x ",
+            "x\t",
+            "./ x",
+            "./\t/d/x",
+            "..//x",
+            "..//b.test/d/x",
+            ".//b.test/d/x",
+            "../\\x",
+            "\\x",
+            "/\\b.test/d/x",
+            "/\t/b.test/d/x",
+            "../../x",
+            "./.././x",
+            "../e/x",
+            "../d/x",
+            ".",
+            "..",
+            "../",
+            "...",
+            "x/../x",
+            "%2e%2e/x",
+            "./d:x",
+            "./?q",
+            "../?q",
+            "//a.test/d/x",
+            "//A.test/d/x",
+            "//a.test",
+            "//a.test?q",
+            "//a.test:80/d/x",
+            "//a.test:81/d/x",
+            "//a.test.b/d/x",
+            "http://A.TEST/d/x",
+            "http://a.test/D/x",
+            "HTTP://b.test/d/x",
+            "https://b.test/d/x",
+            "http:////b.test/d/x",
+            "http://u@a.test/d/x",
+            "hTTps:x",
+            "C:/x",
+            "../C:/x",
         ];
         let mut shared = 0;
         for (one_base, one) in bases.iter().flat_map(|base| hrefs.map(|href| (base, href))) {
@@ -134,7 +248,24 @@ mod tests {
                 shared += usize::from(one_base != other_base);
             }
         }
-        assert!(shared > 20, "{shared} pairs on two pages share a key");
+        assert!(shared > 2_000, "{shared} pairs on two pages share a key");
+    }
+
+    #[test]
+    fn spellings_of_one_path_share_their_key() {
+        let base = "http://a.test/d/e/f?q";
+        let spellings = [
+            "/d/x",
+            "../x",
+            "./../x#top",
+            "//a.test/d/x",
+            "//A.Test/d/x",
+            "http://a.test/d/x",
+            "HTTP://A.TEST/d/x#top",
+        ];
+        for spelling in spellings {
+            assert_eq!(key(base, spelling), key("http://a.test/", "d/x"), "{spelling}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 pub mod file;
 pub mod pool;
 pub mod process;
+pub mod processor;
 pub mod scan;
 pub mod socket;
 pub mod uring;

@@ -1,0 +1,33 @@
+//! What the processor must have: the build takes AVX2 and BMI for granted on x86-64
+//! (`.cargo/config.toml`), and an older one would stop at an illegal instruction.
+
+/// The first thing that the build uses and this processor lacks.
+#[cfg(target_arch = "x86_64")]
+pub fn missing_feature() -> Option<&'static str> {
+    use std::arch::x86_64::{__cpuid, __cpuid_count};
+    // By the processor's own word: `is_x86_feature_detected` answers at compile time what the build
+    // takes for granted.
+    if !cfg!(target_feature = "avx2") {
+        return None;
+    }
+    if __cpuid(0).eax < 7 {
+        return Some("AVX2");
+    }
+    let basic = __cpuid(1).ecx;
+    let extended = __cpuid_count(7, 0).ebx;
+    let wanted = [
+        (basic, 27, "OSXSAVE"),
+        (basic, 28, "AVX"),
+        (basic, 12, "FMA"),
+        (basic, 22, "MOVBE"),
+        (extended, 5, "AVX2"),
+        (extended, 3, "BMI1"),
+        (extended, 8, "BMI2"),
+    ];
+    wanted.iter().find(|(word, bit, _)| word >> bit & 1 == 0).map(|(_, _, name)| *name)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub fn missing_feature() -> Option<&'static str> {
+    None
+}
