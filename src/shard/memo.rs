@@ -271,7 +271,8 @@ mod tests {
     #[test]
     fn a_link_is_known_once_it_was_remembered() {
         let mut memo = LinkMemo::default();
-        let bases = Bases::of(&Url::parse("http://a.test/x").expect("a base"));
+        let base = Url::parse("http://a.test/x").expect("a base");
+        let bases = Bases::of(&base);
         let keys = memo.look_up(&bases, ["/a", "/b"].into_iter());
         assert!(keys.iter().all(|(_, is_known)| !is_known));
         memo.remember(keys[1].0);
