@@ -163,6 +163,9 @@ pub const SIMHASH_SHINGLE_COUNT_MAX: usize = (1 << 24) - 1;
 
 /// Receive buffers of one core's socket ring. When all are lent, receives pause until one is back.
 pub const RING_BUFFER_COUNT: u16 = 2_048;
+/// Of these the kernel has so many at a time, the last used: 4 MB that stay in the cache. One turn
+/// that needs more leaves the rest to the next.
+pub const RING_BUFFER_READY_COUNT: u16 = 256;
 pub const RING_BUFFER_BYTES: usize = 16 * 1024;
 pub const RING_SUBMISSION_COUNT: u32 = 4_096;
 pub const RING_COMPLETION_COUNT: u32 = 32_768;
@@ -441,6 +444,15 @@ pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// One of a shard's two write buffers. A buffer is handed to the disk once it is this full; when
 /// both are, writers wait. A single record may overfill it.
 pub const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of one write past the page cache that must be copied first, and of the memory that it is
+/// made from. Large enough for the disk, small enough for the second-level cache.
+pub const DIRECT_WRITE_BYTES: usize = 512 * 1024;
+/// Writes past the page cache begin and end at multiples of this, in the file and in memory.
+pub const DIRECT_BLOCK_BYTES: usize = 4_096;
+/// In memory this is enough: no disk controller asks for more.
+pub const DIRECT_ALIGN_BYTES: usize = 512;
+const _: () = assert!(DIRECT_WRITE_BYTES.is_multiple_of(DIRECT_BLOCK_BYTES));
+const _: () = assert!(DIRECT_BLOCK_BYTES.is_multiple_of(DIRECT_ALIGN_BYTES));
 /// Write buffers of a shard that are in the file and not proven durable while a sync is under way:
 /// those that it proves, and as many beyond; then writers wait. As many are kept for reuse.
 pub const WRITE_BUFFER_COUNT_MAX: usize = 8;

@@ -22,7 +22,7 @@ use nephila::limits::{SEED_PROBLEM_COUNT_MAX, WEB_OPEN_FILE_COUNT};
 use nephila::metrics;
 use nephila::seed::{Seeds, is_public};
 use nephila::sys::process::{self, Signals};
-use nephila::sys::processor;
+use nephila::sys::{memory, processor};
 use nephila::tools::demo::Demo;
 use nephila::tools::inspect::{self, InspectError};
 use nephila::tools::parsers;
@@ -60,6 +60,7 @@ fn main() -> ExitCode {
 /// Apart from `main`: nothing of it may run on a processor that is too old.
 #[inline(never)]
 fn run() -> ExitCode {
+    memory::keep_freed();
     let flags = Flags::parse();
     start_log();
     let done = match flags.command {

@@ -44,6 +44,7 @@ macro_rules! seam_tests {
             a_connected_socket_hears_only_its_peer,
             a_datagram_receive_ends_at_its_deadline,
             appended_bytes_are_read_back,
+            bulk_files_are_as_any_others,
             a_truncated_file_goes_on_at_its_new_end,
             names_are_created_renamed_removed_and_listed,
             a_rename_replaces_the_file_that_was_there,
@@ -305,6 +306,35 @@ async fn a_datagram_receive_ends_at_its_deadline<W: World>(world: W, ip: IpAddr)
 async fn appended_bytes_are_read_back<W: World>(world: W, _ip: IpAddr) {
     let path = Path::new("log");
     let file = world.create(path).await.ok().unwrap();
+    append_and_read_back(world, path, file).await;
+}
+
+async fn bulk_files_are_as_any_others<W: World>(world: W, _ip: IpAddr) {
+    let path = Path::new("bulk");
+    let file = world.create_bulk(path).await.ok().unwrap();
+    assert_eq!(world.create_bulk(path).await.err(), Some(DiskError::Exists));
+    // As a store lays buffers out: in memory where they begin in the file.
+    let mut size = 0;
+    for len in [3_000_001, 4_096, 5, 1_000_000] {
+        let mut bytes: Vec<u8> = Vec::with_capacity(len + 8_192);
+        let from = bytes.as_ptr().align_offset(4_096) + size % 4_096;
+        bytes.resize(from, 0);
+        bytes.extend_from_slice(&pattern(len));
+        let (back, done) = file.append_from(bytes, from).await;
+        assert_eq!((&back[from..], done), (&pattern(len)[..], Ok(())));
+        size += len;
+        assert_eq!(file.size(), size as u64);
+        assert_eq!(file.read_at((size - len) as u64, len + 1).await, Ok(pattern(len)));
+    }
+    file.sync().await.unwrap();
+    file.truncate(0).await.unwrap();
+    append_and_read_back(world.clone(), path, file).await;
+    let path = Path::new("bulk2");
+    let file = world.create_bulk(path).await.ok().unwrap();
+    append_and_read_back(world, path, file).await;
+}
+
+async fn append_and_read_back<W: World>(world: W, path: &Path, file: W::File) {
     assert_eq!(file.size(), 0);
     assert_eq!(file.read_at(0, 10).await, Ok(vec![]));
     let mut written = Vec::new();

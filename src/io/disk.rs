@@ -13,6 +13,12 @@ pub trait Disk {
     /// A new, empty file. Fails with [`DiskError::Exists`] if the name is taken.
     fn create(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>>;
 
+    /// As [`Disk::create`], for a file that is written in large buffers and not read soon: past the
+    /// page cache, where the world has one and the file system lets it.
+    fn create_bulk(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>> {
+        self.create(path)
+    }
+
     /// An existing file, to read or to go on appending at its end.
     fn open(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>>;
 
@@ -41,11 +47,23 @@ pub async fn make_dir(disk: &impl Disk, path: &Path) -> Result<(), DiskError> {
 
 /// One open file with one writer. Dropping it closes it; what was not synced may be lost.
 pub trait File: 'static {
-    /// Writes all of `bytes` at the end and gives the buffer back, still full, whatever came of it.
+    /// Writes `bytes[from..]` at the end and gives the buffer back, as it was, whatever came of it.
     /// One append at a time. After an error the file's end is unknown: truncate to the last good
-    /// size or abandon.
-    fn append_back(&self, bytes: Vec<u8>)
-    -> impl Future<Output = (Vec<u8>, Result<(), DiskError>)>;
+    /// size or abandon. What begins in memory where it begins in the file, by the last bits that
+    /// [`DIRECT_BLOCK_BYTES`](crate::limits::DIRECT_BLOCK_BYTES) leaves, need not be copied.
+    fn append_from(
+        &self,
+        bytes: Vec<u8>,
+        from: usize,
+    ) -> impl Future<Output = (Vec<u8>, Result<(), DiskError>)>;
+
+    /// As [`File::append_from`], all of `bytes`.
+    fn append_back(
+        &self,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = (Vec<u8>, Result<(), DiskError>)> {
+        self.append_from(bytes, 0)
+    }
 
     /// As [`File::append_back`], for callers that do not write the same bytes again.
     fn append(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, DiskError>> {

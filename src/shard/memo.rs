@@ -20,7 +20,11 @@ pub(super) struct LinkMemo {
 
 impl Default for LinkMemo {
     fn default() -> LinkMemo {
-        LinkMemo { recent: Recent::with_places(LINK_MEMO_COUNT), keys: Vec::new(), path: Vec::new() }
+        LinkMemo {
+            recent: Recent::with_places(LINK_MEMO_COUNT),
+            keys: Vec::new(),
+            path: Vec::new(),
+        }
     }
 }
 

@@ -296,7 +296,7 @@ impl Disk for Fake {
 }
 
 impl File for FakeFile {
-    async fn append_back(&self, bytes: Vec<u8>) -> (Vec<u8>, Result<(), DiskError>) {
+    async fn append_from(&self, bytes: Vec<u8>, from: usize) -> (Vec<u8>, Result<(), DiskError>) {
         let inner = &self.world.0;
         poll_fn(|context| {
             if !inner.held.get() {
@@ -308,8 +308,9 @@ impl File for FakeFile {
         .await;
         let result = self.world.operate("append").await;
         // A failed append leaves half of its bytes.
-        let len = if result.is_ok() { bytes.len() } else { bytes.len() / 2 };
-        self.data.borrow_mut().bytes.extend_from_slice(&bytes[..len]);
+        let written = &bytes[from..];
+        let len = if result.is_ok() { written.len() } else { written.len() / 2 };
+        self.data.borrow_mut().bytes.extend_from_slice(&written[..len]);
         (bytes, result)
     }
 

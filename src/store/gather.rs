@@ -4,13 +4,15 @@
 use super::series::Stem;
 use super::{Position, StoreSettings, StoredPage};
 use crate::base::WallTime;
-use crate::limits::{CDXJ_BYTES_MAX, WRITE_BUFFER_BYTES};
+use crate::limits::{CDXJ_BYTES_MAX, DIRECT_BLOCK_BYTES, WRITE_BUFFER_BYTES};
 use crate::warc::{CdxjLine, PayloadDigest, Record, RecordId, RecordKind, RecordWriter, RefersTo};
 
 /// Bytes for one file, in order; with the file's index if they are its last.
 pub(super) struct Batch {
     pub(super) stem: Stem,
     pub(super) bytes: Vec<u8>,
+    /// Where they start: what is before is there to lay them out.
+    pub(super) from: usize,
     /// The series' byte count after this batch.
     pub(super) mark: u64,
     pub(super) ends_file: Option<Index>,
@@ -29,6 +31,8 @@ pub(super) struct Gatherer {
     writer: RecordWriter,
     file: Option<FileUnderWay>,
     buffer: Vec<u8>,
+    /// Where what was gathered starts in the buffer.
+    from: usize,
     mark: u64,
 }
 
@@ -73,7 +77,8 @@ impl Index {
 impl Gatherer {
     pub(super) fn new(settings: StoreSettings, shard: u16, next_serial: u32) -> Gatherer {
         let writer = RecordWriter::new(settings.deflate_level, settings.block_digest);
-        Gatherer { settings, shard, next_serial, writer, file: None, buffer: Vec::new(), mark: 0 }
+        let (file, buffer, from, mark) = (None, Vec::new(), 0, 0);
+        Gatherer { settings, shard, next_serial, writer, file, buffer, from, mark }
     }
 
     /// Appends a page's records to the buffer, behind a warcinfo if they are a file's first.
@@ -86,6 +91,7 @@ impl Gatherer {
         check(page);
         debug_assert!(!self.is_full(), "sealed first");
         let id = || RecordId::from_random(random(), random());
+        self.lay_out();
         let before = self.buffer.len();
         let mut file = match self.file.take() {
             Some(file) => file,
@@ -133,11 +139,11 @@ impl Gatherer {
 
     /// No more goes into this buffer, or into this file: it must be sealed first.
     pub(super) fn is_full(&self) -> bool {
-        self.buffer.len() >= WRITE_BUFFER_BYTES || self.file_is_full()
+        self.buffer.len() - self.from >= WRITE_BUFFER_BYTES || self.file_is_full()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+        self.buffer.len() == self.from
     }
 
     pub(super) fn has_file(&self) -> bool {
@@ -154,12 +160,24 @@ impl Gatherer {
         debug_assert!(empty.is_empty());
         let ends = end_file || self.file_is_full();
         let stem = self.file.as_ref()?.stem.clone();
-        if self.buffer.is_empty() && !ends {
+        if self.is_empty() && !ends {
             return None;
         }
         let bytes = std::mem::replace(&mut self.buffer, empty);
+        let from = std::mem::take(&mut self.from);
         let ends_file = if ends { self.file.take().map(|file| file.index) } else { None };
-        Some(Batch { stem, bytes, mark: self.mark, ends_file })
+        Some(Batch { stem, bytes, from, mark: self.mark, ends_file })
+    }
+
+    /// An empty buffer is begun where the disk can take it from without a copy: as far behind a
+    /// block's start in memory as in the file. One that grows meanwhile moves, and is copied.
+    fn lay_out(&mut self) {
+        if self.buffer.is_empty() && self.buffer.capacity() >= WRITE_BUFFER_BYTES {
+            let file_bytes = self.file.as_ref().map_or(0, |file| file.bytes);
+            let block = self.buffer.as_ptr().align_offset(DIRECT_BLOCK_BYTES);
+            self.from = block + (file_bytes % DIRECT_BLOCK_BYTES as u64) as usize;
+            self.buffer.resize(self.from, 0);
+        }
     }
 
     fn file_is_full(&self) -> bool {

@@ -115,10 +115,13 @@ impl<W: StoreWorld> WriterTask<W> {
         }
         for batch in &mut self.unsynced[first..] {
             debug_assert_eq!(open.stem, batch.stem);
-            if batch.bytes.is_empty() {
+            if batch.bytes.len() == batch.from {
                 continue;
             }
-            let (bytes, result) = open.file.append_back(std::mem::take(&mut batch.bytes)).await;
+            let (bytes, begun) = (std::mem::take(&mut batch.bytes), world.now());
+            let (bytes, result) = open.file.append_from(bytes, batch.from).await;
+            let took = world.now().since(begun);
+            tracing::debug!("WARC: {} bytes written in {took:?}", bytes.len() - batch.from);
             batch.bytes = bytes;
             result.map_err(StoreError::disk("write WARC file"))?;
         }
@@ -142,6 +145,7 @@ impl<W: StoreWorld> WriterTask<W> {
     async fn sync_while_writing(&mut self) -> Result<(), StoreError> {
         let Some(open) = &self.open else { return Ok(()) };
         let (file, covered) = (open.file.clone(), self.covered(open.file.size()));
+        let begun = self.shared.world.now();
         let mut syncing = pin!(file.sync());
         let mut written = Ok(());
         let synced = loop {
@@ -166,6 +170,7 @@ impl<W: StoreWorld> WriterTask<W> {
                 break syncing.await;
             }
         };
+        tracing::debug!("WARC: synced in {:?}", self.shared.world.now().since(begun));
         self.end_sync(covered, synced)?;
         written
     }
@@ -194,7 +199,7 @@ impl<W: StoreWorld> WriterTask<W> {
             self.spare.push(bytes);
         }
         self.spare.truncate(WRITE_BUFFER_COUNT_MAX);
-        self.unsynced.extend(ending.map(|batch| Batch { bytes: Vec::new(), ..batch }));
+        self.unsynced.extend(ending.map(|batch| Batch { bytes: Vec::new(), from: 0, ..batch }));
         Ok(())
     }
 
@@ -234,7 +239,7 @@ impl<W: StoreWorld> WriterTask<W> {
 /// A new file, or what is left of an attempt to make it: serials are never used twice, so a file of
 /// that name is ours.
 async fn create_anew<D: Disk>(disk: &D, stem: &Stem) -> Result<D::File, StoreError> {
-    match disk.create(&stem.open()).await {
+    match disk.create_bulk(&stem.open()).await {
         Err(DiskError::Exists) => {
             let file = disk.open(&stem.open()).await;
             let file = file.map_err(StoreError::disk("open WARC file"))?;

@@ -25,6 +25,11 @@ impl Directory {
         self.open_at(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o644)
     }
 
+    /// The same file once more, for writes past the page cache: whole blocks, from aligned memory.
+    pub fn open_direct(&self, path: &Path) -> Result<OwnedFd, i32> {
+        self.open_at(path, libc::O_WRONLY | libc::O_DIRECT, 0)
+    }
+
     pub fn open_file(&self, path: &Path) -> Result<OwnedFd, i32> {
         self.open_at(path, libc::O_RDWR, 0)
     }

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 pub mod file;
+pub mod memory;
 pub mod pool;
 pub mod process;
 pub mod processor;

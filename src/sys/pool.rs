@@ -2,16 +2,20 @@
 //!
 //! The kernel takes a buffer for every receive; the bytes are read in place through a [`Lease`],
 //! and dropping the lease hands the buffer back. Owned by one core.
+//!
+//! The kernel takes buffers in the order in which it got them, so a pool that it has all of goes
+//! round through all of its memory: 32 MB, of which no cache holds anything when its turn comes. It
+//! has a few at a time instead, the ones that were used last.
 
 use io_uring::types::BufRingEntry;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Invariants that the unsafe code rests on:
-/// 1. A buffer id is either with the kernel (published in the ring) or in exactly one `Lease`.
+/// 1. A buffer id is with the kernel (published in the ring), in `resting`, or in one `Lease`.
 /// 2. `memory` and `entries` are mapped for the pool's whole life and the pool outlives every lease
 ///    (each holds an `Rc`). [`super::uring::Uring`] keeps the pool alive until its ring is closed.
 /// 3. Only this thread writes `entries`; the kernel reads them after the release store of the tail.
@@ -23,6 +27,11 @@ pub struct BufferPool {
     tail: Cell<u16>,
     /// Buffers in leases.
     lent: Cell<u16>,
+    /// Buffers with the kernel, and how many it shall have.
+    ready: Cell<u16>,
+    ready_max: u16,
+    /// Neither with the kernel nor in a lease; the one used last is last.
+    resting: RefCell<Vec<u16>>,
 }
 
 /// Received bytes in the pool's memory.
@@ -33,8 +42,9 @@ pub struct Lease {
 }
 
 impl BufferPool {
-    /// Maps the memory and publishes every buffer. `count` is a power of two.
-    pub fn new(count: u16, buffer_size: usize) -> Result<BufferPool, i32> {
+    /// Maps the memory and publishes the first `ready_max` buffers. `count` is a power of two.
+    pub fn new(count: u16, ready_max: u16, buffer_size: usize) -> Result<BufferPool, i32> {
+        assert!((1..=count).contains(&ready_max));
         assert!(count.is_power_of_two() && buffer_size > 0 && buffer_size <= u32::MAX as usize);
         let entries = map(count as usize * std::mem::size_of::<BufRingEntry>())?;
         let memory = map(count as usize * buffer_size)?;
@@ -44,9 +54,12 @@ impl BufferPool {
             count,
             buffer_size,
             tail: Cell::new(0),
-            lent: Cell::new(count),
+            lent: Cell::new(0),
+            ready: Cell::new(0),
+            ready_max,
+            resting: RefCell::new((0..count).rev().collect()),
         };
-        (0..count).for_each(|id| pool.give_back(id));
+        pool.top_up();
         Ok(pool)
     }
 
@@ -67,10 +80,27 @@ impl BufferPool {
     pub(super) fn lease(self: &Rc<Self>, id: u16, len: u32) -> Lease {
         assert!(id < self.count && len as usize <= self.buffer_size);
         self.lent.set(self.lent.get() + 1);
+        self.ready.set(self.ready.get() - 1);
         Lease { pool: self.clone(), id, len }
     }
 
+    /// Lets the kernel have as many as it shall; to be called before it is asked to receive.
+    pub(super) fn top_up(&self) {
+        let mut resting = self.resting.borrow_mut();
+        while self.ready.get() < self.ready_max
+            && let Some(id) = resting.pop()
+        {
+            self.publish(id);
+        }
+    }
+
     fn give_back(&self, id: u16) {
+        self.lent.set(self.lent.get() - 1);
+        self.resting.borrow_mut().push(id);
+    }
+
+    fn publish(&self, id: u16) {
+        self.ready.set(self.ready.get() + 1);
         let tail = self.tail.get();
         let index = (tail & (self.count - 1)) as usize;
         // SAFETY: index is below count; invariant 3. The kernel does not read the entry before the
@@ -82,7 +112,6 @@ impl BufferPool {
             entry.set_bid(id);
         }
         self.tail.set(tail.wrapping_add(1));
-        self.lent.set(self.lent.get() - 1);
         // SAFETY: the tail lies in the first entry's reserved half-word, aligned for u16, mapped
         // (invariant 2), and is only ever accessed atomically once the kernel knows the ring.
         let shared =
@@ -138,11 +167,27 @@ mod tests {
 
     #[test]
     fn leases_count_and_come_back() {
-        let pool = Rc::new(BufferPool::new(8, 64).expect("memory"));
+        let pool = Rc::new(BufferPool::new(8, 8, 64).expect("memory"));
         assert_eq!(pool.lent_count(), 0);
         let lease = pool.lease(3, 10);
         assert_eq!((lease.len(), pool.lent_count()), (10, 1));
         drop(lease);
         assert_eq!(pool.lent_count(), 0);
+    }
+
+    #[test]
+    fn the_kernel_gets_what_was_used_last() {
+        let pool = Rc::new(BufferPool::new(8, 2, 64).expect("memory"));
+        assert_eq!((pool.ready.get(), pool.tail.get()), (2, 2));
+        // As the kernel would take them: 0 and 1, then whatever is published behind them.
+        let leases = [pool.lease(0, 1), pool.lease(1, 1)];
+        pool.top_up();
+        assert_eq!((pool.ready.get(), pool.tail.get()), (2, 4));
+        drop(leases);
+        assert_eq!(*pool.resting.borrow(), [7, 6, 5, 4, 0, 1]);
+        drop(pool.lease(2, 1));
+        pool.top_up();
+        assert_eq!(*pool.resting.borrow(), [7, 6, 5, 4, 0, 1]);
+        assert_eq!((pool.ready.get(), pool.lent_count()), (2, 0));
     }
 }

@@ -34,11 +34,12 @@ pub enum Operation {
     PollIn {
         fd: RawFd,
     },
-    /// Writes `bytes[from..]` at `offset`.
+    /// Writes `bytes[from..to]` at `offset`.
     Write {
         fd: RawFd,
         bytes: Vec<u8>,
         from: usize,
+        to: usize,
         offset: u64,
     },
     /// Reads up to the capacity of `bytes`, which is empty.
@@ -149,6 +150,7 @@ impl Uring {
     /// completions appear (DEFER_TASKRUN: they appear only when this thread asks). With a `wait` it
     /// blocks until there is a completion, so long at the most.
     pub fn turn(&mut self, wait: Duration) -> Result<(), i32> {
+        self.pool.top_up();
         loop {
             self.fill();
             let want = usize::from(!wait.is_zero() && self.backlog.is_empty());
@@ -262,8 +264,8 @@ fn build(operation: &mut Operation) -> squeue::Entry {
             opcode::AcceptMulti::new(fd(*at)).flags(libc::SOCK_CLOEXEC).build()
         }
         Operation::PollIn { fd: at } => opcode::PollAdd::new(fd(*at), libc::POLLIN as u32).build(),
-        Operation::Write { fd: at, bytes, from, offset } => {
-            let rest = &bytes[*from..];
+        Operation::Write { fd: at, bytes, from, to, offset } => {
+            let rest = &bytes[*from..*to];
             opcode::Write::new(fd(*at), rest.as_ptr(), rest.len().min(MAX_TRANSFER) as u32)
                 .offset(*offset)
                 .build()

@@ -4,13 +4,14 @@
 //! gigabyte) and the ring's versions would be served by kernel threads anyway. glommio's files were
 //! refused: their write eats the buffer, which then is allocated anew for every megabyte.
 
+use super::direct::Direct;
 use super::{Core, RingWorld};
 use crate::base::Time;
 use crate::io::{Disk, DiskError, File};
 use crate::sys::file::{self, Directory};
 use crate::sys::uring::Operation;
-use std::cell::Cell;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::cell::{Cell, RefCell};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -21,7 +22,8 @@ impl RingWorld {
 
     fn file(&self, fd: OwnedFd) -> Result<RingFile, DiskError> {
         let size = file::size(fd.as_raw_fd()).map_err(DiskError::of_system)?;
-        Ok(RingFile { core: self.0.clone(), fd, size: Cell::new(size) })
+        let (core, size) = (self.0.clone(), Cell::new(size));
+        Ok(RingFile { core, fd, size, direct: RefCell::default() })
     }
 }
 
@@ -30,6 +32,18 @@ impl Disk for RingWorld {
 
     async fn create(&self, path: &Path) -> Result<RingFile, DiskError> {
         self.file(self.directory()?.create(path).map_err(DiskError::of_system)?)
+    }
+
+    async fn create_bulk(&self, path: &Path) -> Result<RingFile, DiskError> {
+        let file = self.create(path).await?;
+        match self.directory()?.open_direct(path) {
+            Ok(fd) => *file.direct.borrow_mut() = Some(Rc::new(Direct::new(fd))),
+            Err(number) => {
+                let error = DiskError::of_system(number);
+                tracing::info!("{}: written through the page cache: {error}", path.display());
+            }
+        }
+        Ok(file)
     }
 
     async fn open(&self, path: &Path) -> Result<RingFile, DiskError> {
@@ -62,21 +76,81 @@ pub struct RingFile {
     core: Rc<Core>,
     fd: OwnedFd,
     size: Cell<u64>,
+    /// The way past the page cache, while there is one.
+    direct: RefCell<Option<Rc<Direct>>>,
+}
+
+impl RingFile {
+    /// Writes `bytes[from..to]` at the end: gives them back, and how much came of it.
+    async fn write(
+        &self,
+        fd: RawFd,
+        bytes: Vec<u8>,
+        from: usize,
+        to: usize,
+        offset: u64,
+    ) -> (Vec<u8>, i32) {
+        let write = move || Operation::Write { fd, bytes, from, to, offset };
+        match perform(&self.core, write).await {
+            Ok((result, Operation::Write { bytes, .. })) => (bytes, result),
+            // Without an answer the world has stopped, and its buffers with it.
+            _ => (Vec::new(), -libc::EIO),
+        }
+    }
+
+    /// Appends what makes whole blocks past the page cache; says up to where of `bytes` that is. If
+    /// a write fails, all from there on goes through the page cache.
+    async fn append_blocks(
+        &self,
+        direct: &Direct,
+        mut bytes: Vec<u8>,
+        mut from: usize,
+    ) -> (Vec<u8>, usize) {
+        while let Some(step) = direct.step(self.size.get(), &bytes[from..]) {
+            let (len, offset) = (step.byte_count, self.size.get() - step.again_byte_count);
+            let (wanted, result) = match step.staged {
+                Some((room, start)) => {
+                    let (fd, end) = (direct.fd(), room.len());
+                    let (room, result) = self.write(fd, room, start, end, offset).await;
+                    direct.take_back(room);
+                    (end - start, result)
+                }
+                None => {
+                    let result;
+                    (bytes, result) =
+                        self.write(direct.fd(), bytes, from, from + len, offset).await;
+                    (len, result)
+                }
+            };
+            if usize::try_from(result).ok() != Some(wanted) {
+                let error = DiskError::of_system(-result.min(0));
+                tracing::warn!("a write past the page cache failed ({error}): through it from now");
+                *self.direct.borrow_mut() = None;
+                break;
+            }
+            direct.wrote_blocks();
+            from += len;
+            self.size.set(self.size.get() + len as u64);
+        }
+        (bytes, from)
+    }
 }
 
 impl File for RingFile {
-    async fn append_back(&self, bytes: Vec<u8>) -> (Vec<u8>, Result<(), DiskError>) {
-        let (mut bytes, mut from) = (bytes, 0);
+    async fn append_from(&self, bytes: Vec<u8>, from: usize) -> (Vec<u8>, Result<(), DiskError>) {
+        let (mut bytes, mut from) = (bytes, from);
+        let direct = self.direct.borrow().clone();
+        if let Some(direct) = &direct {
+            (bytes, from) = self.append_blocks(direct, bytes, from).await;
+            match bytes.get(from..) {
+                Some(rest) => direct.keep_tail(rest),
+                None => return (bytes, Err(DiskError::Os(libc::EIO))),
+            }
+        }
         while from < bytes.len() {
-            let (fd, offset) = (self.fd.as_raw_fd(), self.size.get());
-            let write = move || Operation::Write { fd, bytes, from, offset };
-            // Without an answer the world has stopped, and its buffers with it.
-            let Ok((result, Operation::Write { bytes: back, .. })) =
-                perform(&self.core, write).await
-            else {
-                return (Vec::new(), Err(DiskError::Os(libc::EIO)));
-            };
-            bytes = back;
+            let (fd, offset, to) = (self.fd.as_raw_fd(), self.size.get(), bytes.len());
+            let result;
+            (bytes, result) = self.write(fd, bytes, from, to, offset).await;
             match result {
                 ..0 => return (bytes, Err(DiskError::of_system(-result))),
                 0 => return (bytes, Err(DiskError::Full)),
@@ -116,6 +190,8 @@ impl File for RingFile {
     async fn truncate(&self, size: u64) -> Result<(), DiskError> {
         file::truncate(self.fd.as_raw_fd(), size).map_err(DiskError::of_system)?;
         self.size.set(size);
+        // What stands in the last block is not known here. A cut is rare: a disk that had failed.
+        *self.direct.borrow_mut() = None;
         Ok(())
     }
 

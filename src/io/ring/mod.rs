@@ -5,6 +5,7 @@
 //! sleep. Everything but [`mailbox::Wake`] belongs to one core.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // where threads meet
 
+mod direct;
 mod disk;
 mod driver;
 mod mailbox;
@@ -89,7 +90,8 @@ impl RingWorld {
     /// Makes the world of the executor that this runs on and starts its driver. `wake` is the end
     /// that other threads signal; `directory` is where files live, if there are any.
     pub fn new(wake: Arc<Wake>, directory: Option<&Path>) -> Result<RingWorld, RingError> {
-        let pool = BufferPool::new(limits::RING_BUFFER_COUNT, limits::RING_BUFFER_BYTES)
+        let (count, ready_max) = (limits::RING_BUFFER_COUNT, limits::RING_BUFFER_READY_COUNT);
+        let pool = BufferPool::new(count, ready_max, limits::RING_BUFFER_BYTES)
             .map_err(RingError::NoMemory)?;
         let uring =
             Uring::new(limits::RING_SUBMISSION_COUNT, limits::RING_COMPLETION_COUNT, Rc::new(pool))

@@ -177,13 +177,14 @@ impl SimFile {
 }
 
 impl File for SimFile {
-    async fn append_back(&self, bytes: Vec<u8>) -> (Vec<u8>, Result<(), DiskError>) {
+    async fn append_from(&self, bytes: Vec<u8>, from: usize) -> (Vec<u8>, Result<(), DiskError>) {
         assert!(!self.appending.replace(true), "one append at a time");
         let _append = Append(&self.appending);
         let at = self.size();
-        let (part, error) = self.admitted(bytes.len());
-        self.content.borrow_mut().bytes.extend_from_slice(&bytes[..part]);
-        self.transfer("append", at, &bytes[..part]).await;
+        let (part, error) = self.admitted(bytes.len() - from);
+        let written = &bytes[from..from + part];
+        self.content.borrow_mut().bytes.extend_from_slice(written);
+        self.transfer("append", at, written).await;
         (bytes, error.map_or(Ok(()), Err))
     }
 

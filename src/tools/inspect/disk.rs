@@ -136,10 +136,10 @@ impl PlainFile {
 }
 
 impl File for PlainFile {
-    async fn append_back(&self, bytes: Vec<u8>) -> (Vec<u8>, Result<(), DiskError>) {
-        let written = self.file.write_all_at(&bytes, self.size.get()).map_err(io_error);
+    async fn append_from(&self, bytes: Vec<u8>, from: usize) -> (Vec<u8>, Result<(), DiskError>) {
+        let written = self.file.write_all_at(&bytes[from..], self.size.get()).map_err(io_error);
         if written.is_ok() {
-            self.size.set(self.size.get() + bytes.len() as u64);
+            self.size.set(self.size.get() + (bytes.len() - from) as u64);
         }
         (bytes, written)
     }
