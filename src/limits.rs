@@ -172,6 +172,8 @@ pub const RING_COMPLETION_COUNT: u32 = 32_768;
 /// Chunks waiting on one stream before its receive is paused, so that one fast peer cannot hold
 /// the buffers of all.
 pub const STREAM_CHUNK_COUNT_MAX: usize = 32;
+/// How often tasks are let run before a core's driver asks the kernel again.
+pub const RING_YIELD_COUNT_MAX: usize = 4;
 /// Longest sleep of a core's driver: what a lost signal could cost at the most.
 pub const RING_SLEEP_MS_MAX: u64 = 100;
 /// How long the end of a core waits for its connections to be closed.

@@ -118,3 +118,22 @@ fn one_seed_is_one_history() {
     assert_eq!(digest(7), digest(7));
     assert_ne!(digest(7), digest(8));
 }
+
+#[test]
+fn seeds_begin_one_by_one_where_the_start_is_spread() {
+    let spec = spec("bench", 200, 400);
+    let web = Web::new(spec.clone()).expect("a sound spec");
+    let roots = (0..200).map(|host| support::url(&web.url(web.graph().root(host)))).collect();
+    let settings = Settings { start_spread_ms: 20_000, ..settings() };
+    let crawl = support::crawl_from(3, spec, 2, settings, roots);
+    let mut first: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in &crawl.log {
+        let at = entry.at.since(crawl.began).as_millis() as u64;
+        let known = first.entry(&entry.host).or_insert(at);
+        *known = at.min(*known);
+    }
+    let mut by_fifth = [0; 6];
+    first.values().for_each(|at| by_fifth[(*at / 4_000).min(5) as usize] += 1);
+    let [even @ .., late] = by_fifth;
+    assert!(even.iter().all(|count| (20..=60).contains(count)) && late < 10, "{by_fifth:?}");
+}

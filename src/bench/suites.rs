@@ -121,11 +121,15 @@ fn latency(
     let mut laps = Vec::new();
     for percent in [50, 80, 95] {
         let host_count = ((capacity * f64::from(percent) / 100.0) as u32).max(1);
+        let bench = bench_course(options)?;
+        // As many requests in any part of a second as in another.
+        let settings = Settings { start_spread_ms: bench.settings.delay_ms, ..bench.settings };
         let course = Course {
             label: format!("{percent} % of {capacity:.0}/s"),
             host_count,
             page_count: u64::from(host_count) * 500,
-            ..bench_course(options)?
+            settings,
+            ..bench
         };
         laps.push(lap(&course, options, signals, watch, say)?);
     }
@@ -178,7 +182,8 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
 }
 
 /// Cores at the same web, then hosts at the same load: the more hosts, the longer each is left
-/// alone. Connections are closed after each page, or few hosts would be cheaper for keeping theirs.
+/// alone. Connections are closed after each page, or few hosts would be cheaper for keeping theirs;
+/// hosts begin one by one, or the load would come in heaps.
 fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let mut courses = Vec::new();
     for count in 1..=options.cores.len() {
@@ -189,11 +194,15 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let rate = options.capacity.unwrap_or(1_000.0);
     for host_count in [1_000, 10_000, 100_000, 1_000_000] {
         let delay_ms = (f64::from(host_count) / rate * 1e3) as u64;
-        let settings = Settings { delay_ms, keep_alive_ms: 0, ..bench.settings.clone() };
+        let (keep_alive_ms, start_spread_ms) = (0, delay_ms);
+        let settings =
+            Settings { delay_ms, keep_alive_ms, start_spread_ms, ..bench.settings.clone() };
         courses.push(Course {
             label: format!("{host_count} hosts at {rate:.0}/s"),
             host_count,
             page_count: u64::from(host_count) * 100,
+            // In the first round each host is asked for its robots.txt.
+            warm_seconds: options.warm_seconds + delay_ms.div_ceil(1_000),
             settings,
             ..bench.clone()
         });

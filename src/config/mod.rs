@@ -111,6 +111,9 @@ settings! {
              and so is a delay_ms of 0.";
         slow_host_ms_max: u64 = 30_000, 0..=DAY_MS, "ms",
             "The longest delay that slowness alone brings about.";
+        start_spread_ms: u64 = 0, 0..=DAY_MS, "ms",
+            "The first turns of the seeds' hosts are spread over so long: hosts that began at once \
+             come due at once, again and again.";
         domain_delay_ms: u64 = 0, 0..=DAY_MS, "ms",
             "Least time between two requests to one registrable domain, all its hosts together; \
              0 is no such limit.";

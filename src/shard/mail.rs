@@ -3,11 +3,14 @@
 use super::errand::Errand;
 use super::turns::Wanted;
 use super::{Notice, Pulse, Reply, Shard};
+use crate::base::Time;
 use crate::flow::{Candidate, Command, Mail, Message, Ticket};
 use crate::io::{Inbox, Outbox, World};
 use crate::limits::SEED_STEP_COUNT;
 use crate::metrics::Count;
+use crate::url::HostKey;
 use std::rc::Rc;
+use std::time::Duration;
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) async fn take_mail(self: Rc<Self>, inbox: impl Inbox<Mail>) {
@@ -34,10 +37,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// journal.
     async fn take_seeds(&self, candidates: Vec<Candidate>) {
         self.begin_checkpoints();
+        let begun = self.world.now();
         let mut candidates = candidates.into_iter().peekable();
         while candidates.peek().is_some() {
             for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
+                let host = candidate.url.host_key();
                 self.offer(candidate);
+                self.spread_start(host, begun);
             }
             self.world.yield_now().await;
             if let Some(journal) = &self.journal
@@ -45,6 +51,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             {
                 journal.durable(journal.lsn()).await;
             }
+        }
+    }
+
+    /// A seed's host has its first turn at a moment of the opening that its name decides.
+    fn spread_start(&self, host: HostKey, begun: Time) {
+        let spread_ms = self.plan.settings.start_spread_ms;
+        if spread_ms == 0 {
+            return;
+        }
+        let mut frontier = self.frontier.borrow_mut();
+        if let Some(id) = frontier.host_by_key(host) {
+            // Not the top bits: they say which core a host is on.
+            let share = f64::from(host.0 as u32) / f64::from(u32::MAX);
+            let wait = Duration::from_millis(spread_ms).mul_f64(share);
+            frontier.postpone(id, begun + wait);
         }
     }
 

@@ -141,11 +141,6 @@ impl Uring {
         Key(index as u64)
     }
 
-    /// Operations queued but not yet handed to the kernel.
-    pub fn is_waiting_to_submit(&self) -> bool {
-        !self.backlog.is_empty()
-    }
-
     /// One system call: submits what is queued and runs the kernel's deferred work, so that
     /// completions appear (DEFER_TASKRUN: they appear only when this thread asks). With a `wait` it
     /// blocks until there is a completion, so long at the most.

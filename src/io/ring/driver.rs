@@ -1,8 +1,8 @@
 //! The loop that turns one core's ring.
 //!
 //! One turn: one system call submits what tasks queued and lets completions appear; completions and
-//! due timers wake tasks; then every task that is ready runs. If none was, the driver sleeps in our
-//! own ring, until a completion, a timer or another core's signal (an eventfd that the ring polls).
+//! due timers wake tasks; then every task that is ready runs. If none was, the next turn's call
+//! sleeps, until a completion, a timer or another core's signal (an eventfd that the ring polls).
 //!
 //! glommio hosts the tasks and nothing else; it has no I/O of ours to wait for. Whether any task is
 //! ready is known by counting polls: the driver yields, and if the count has not moved when it runs
@@ -18,6 +18,7 @@ use super::{Core, RingError, socket};
 use crate::base::Time;
 use crate::io::Effort;
 use crate::limits;
+use crate::sys::process;
 use crate::sys::uring::{Event, Key, Operation};
 use glommio::{LocalExecutorBuilder, Placement};
 use std::cell::Cell;
@@ -134,37 +135,45 @@ async fn guard(core: std::rc::Weak<Core>) {
 }
 
 async fn drive(core: std::rc::Weak<Core>) {
+    let mut is_idle = false;
     loop {
         let Some(core) = core.upgrade() else { return };
         if core.stopped.get() {
             return;
         }
-        let begun = core.now();
-        core.turn(Duration::ZERO);
+        let syscall_ns = core.enter(is_idle);
         let entered = core.now();
-        let busy =
-            core.take_events() | core.fire_timers() | core.wake_inboxes() | core.feed_starved();
+        core.take_events();
+        core.fire_timers();
+        core.wake_inboxes();
+        core.feed_starved();
         let dispatched = core.now();
         core.spend(|effort| {
-            effort.syscall_ns += entered.0 - begun.0;
+            effort.syscall_ns += syscall_ns;
             effort.dispatch_ns += dispatched.0 - entered.0;
         });
-        let before = POLL_COUNT.get();
-        glommio::executor().yield_now().await;
-        let idle = !busy && POLL_COUNT.get() == before;
-        if idle && !core.uring.borrow().is_waiting_to_submit() {
-            core.sleep();
-        }
+        is_idle = run_tasks().await;
     }
 }
 
+/// Lets tasks run, and those that they wake; true if none is left that could. Each look costs a
+/// tenth of the system call that it may save.
+async fn run_tasks() -> bool {
+    for _ in 0..limits::RING_YIELD_COUNT_MAX {
+        let before = POLL_COUNT.get();
+        glommio::executor().yield_now().await;
+        if POLL_COUNT.get() == before {
+            return true;
+        }
+    }
+    false
+}
+
 impl Core {
-    fn take_events(self: &Rc<Self>) -> bool {
-        let mut any = false;
+    fn take_events(self: &Rc<Self>) {
         loop {
             let event = self.uring.borrow_mut().next_event();
-            let Some(event) = event else { return any };
-            any = true;
+            let Some(event) = event else { return };
             match Target::of(event.tag) {
                 Target::Wait(index) => self.finish_wait(index, event),
                 Target::Wake => {
@@ -179,15 +188,14 @@ impl Core {
         }
     }
 
-    fn fire_timers(self: &Rc<Self>) -> bool {
+    fn fire_timers(self: &Rc<Self>) {
         if self.timers.borrow().next().is_none() {
-            return false;
+            return;
         }
         let now = self.now();
-        let mut any = false;
         loop {
             let alarm = self.timers.borrow_mut().pop_due(now);
-            let Some(alarm) = alarm else { return any };
+            let Some(alarm) = alarm else { return };
             let waker = match alarm {
                 Alarm::Sleep(index, generation) => {
                     self.timers.borrow_mut().fire_sleep(index, generation)
@@ -199,23 +207,20 @@ impl Core {
             };
             if let Some(waker) = waker {
                 waker.wake();
-                any = true;
             }
         }
     }
 
-    fn wake_inboxes(&self) -> bool {
-        if !self.wake.take_pending() {
-            return false;
+    fn wake_inboxes(&self) {
+        if self.wake.take_pending() {
+            let wakers = std::mem::take(&mut *self.inbox_wakers.borrow_mut());
+            wakers.into_iter().for_each(Waker::wake);
         }
-        let wakers = std::mem::take(&mut *self.inbox_wakers.borrow_mut());
-        wakers.into_iter().for_each(Waker::wake);
-        true
     }
 
-    fn feed_starved(self: &Rc<Self>) -> bool {
+    fn feed_starved(self: &Rc<Self>) {
         if self.starved.borrow().is_empty() {
-            return false;
+            return;
         }
         let free = {
             let uring = self.uring.borrow();
@@ -225,19 +230,23 @@ impl Core {
             let Some(index) = self.starved.borrow_mut().pop() else { break };
             socket::arm_again(self, index);
         }
-        free > 0
     }
 
-    /// Blocks this thread until something happens or the next timer is due.
-    fn sleep(&self) {
-        if !self.wake.may_sleep() {
-            return;
+    /// The turn's system call; if no task has anything to do it blocks this thread until something
+    /// happens or the next timer is due. Says what it cost: sleeping costs nothing, and it is the
+    /// thread's own clock that knows how long it slept.
+    fn enter(&self, is_idle: bool) -> u64 {
+        let begun = self.now();
+        if !is_idle || !self.wake.may_sleep() {
+            self.turn(Duration::ZERO);
+            return self.now().0 - begun.0;
         }
-        let now = self.now();
-        let longest = now + Duration::from_millis(limits::RING_SLEEP_MS_MAX);
+        let begun_ns = process::thread_cpu_ns();
+        let longest = begun + Duration::from_millis(limits::RING_SLEEP_MS_MAX);
         let until = self.timers.borrow().next().map_or(longest, |next| next.min(longest));
-        self.turn(until.since(now));
+        self.turn(until.since(begun));
         self.wake.awake();
+        process::thread_cpu_ns() - begun_ns
     }
 
     pub(super) fn spend(&self, book: impl FnOnce(&mut Effort)) {
