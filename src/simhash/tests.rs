@@ -185,6 +185,24 @@ proptest! {
             rest = after;
         }
         prop_assert_eq!(hasher.finish(), wanted);
+        let (mut at, mut broken) = (0, Vec::new());
+        let mut parting = SimHasher::new();
+        for (index, length) in lengths.iter().cycle().enumerate() {
+            let end = (at + *length).min(text.len());
+            hasher.push_short(false, &text, at, end);
+            hasher.push_break(false);
+            parting.push_short(index % 3 == 0, &text, at, end);
+            parting.push_break(index % 5 == 0);
+            broken.extend((index % 3 == 0).then_some(b' '));
+            broken.extend_from_slice(&text[at..end]);
+            broken.extend((index % 5 == 0).then_some(b' '));
+            at = end;
+            if at == text.len() {
+                break;
+            }
+        }
+        prop_assert_eq!(hasher.finish(), wanted);
+        prop_assert_eq!(parting.finish(), naive(&broken));
     }
 
     #[test]

@@ -103,42 +103,6 @@ pub fn signs(window: &[u8; WINDOW_BYTES]) -> Signs {
     Signs { stop, equals: lanes.equal(b'=').mask() }
 }
 
-pub const BLOCK_BYTES: usize = 4 * WINDOW_BYTES;
-
-/// Folds a block to ASCII lower case. Returns which of its bytes are ASCII letters, digits or
-/// outside ASCII; and whether any is outside.
-#[inline(always)]
-pub fn fold_words(block: &mut [u8; BLOCK_BYTES]) -> (u64, bool) {
-    fold_words_by::<Native>(block)
-}
-
-#[inline(always)]
-fn fold_words_by<L: Lanes>(block: &mut [u8; BLOCK_BYTES]) -> (u64, bool) {
-    let mut words = 0;
-    let mut all = L::load(&[0; WINDOW_BYTES]);
-    for (index, window) in block.as_chunks_mut().0.iter_mut().enumerate() {
-        let lanes = L::load(window);
-        let is_letter = lanes.or(0x20).minus(b'a').at_most(25);
-        let is_digit = lanes.minus(b'0').at_most(9);
-        // Outside ASCII is the top bit, which is all that a mask takes.
-        let is_word = (is_letter | is_digit | lanes).mask();
-        words |= u64::from(is_word) << (index * WINDOW_BYTES);
-        all = all | lanes;
-        *window = (lanes | is_letter.and(0x20)).store();
-    }
-    (words, all.mask() != 0)
-}
-
-/// Which bytes of the block are from `first` to `last`.
-#[inline(always)]
-pub fn in_range(block: &[u8; BLOCK_BYTES], first: u8, last: u8) -> u64 {
-    let windows = block.as_chunks().0.iter().enumerate();
-    windows.fold(0, |mask, (index, window)| {
-        let is_in = Native::load(window).minus(first).at_most(last - first);
-        mask | u64::from(is_in.mask()) << (index * WINDOW_BYTES)
-    })
-}
-
 #[inline(always)]
 fn ends_name<L: Lanes>(lanes: L) -> L {
     lanes.at_most(b' ') | lanes.equal(b'/') | lanes.equal(b'>') | lanes.equal(b'=')
@@ -357,26 +321,6 @@ mod tests {
                 let (fast, safe) = (fast.equal(byte) | fast, safe.equal(byte) | safe);
                 assert_eq!(fast.store(), safe.store());
             }
-        }
-    }
-
-    #[test]
-    fn words_are_folded_and_found_as_byte_by_byte() {
-        for first in 0..=255u8 {
-            let block: [u8; BLOCK_BYTES] =
-                std::array::from_fn(|index| first.wrapping_add((5 * index) as u8) & (first | 0x7F));
-            let mask = |is: fn(&u8) -> bool| {
-                let bits = block.iter().enumerate();
-                bits.fold(0u64, |mask, (index, byte)| mask | u64::from(is(byte)) << index)
-            };
-            let words = mask(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-            let wanted = (words, !block.is_ascii());
-            let (mut fast, mut safe) = (block, block);
-            assert_eq!(fold_words(&mut fast), wanted);
-            assert_eq!(fold_words_by::<Portable>(&mut safe), wanted);
-            assert_eq!(fast, block.map(|byte| byte.to_ascii_lowercase()));
-            assert_eq!(safe, fast);
-            assert_eq!(in_range(&block, 0x80, 0xBF), mask(|byte| (0x80..=0xBF).contains(byte)));
         }
     }
 
