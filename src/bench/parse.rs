@@ -15,6 +15,7 @@
 use super::BenchError;
 use crate::html::{LinkKind, LolReader, NoText, Page, PageReader};
 use crate::limits::{PAGE_LINK_COUNT_MAX, RING_BUFFER_BYTES};
+use crate::parse::Hashed;
 use crate::simhash::SimHasher;
 use crate::sys::process::thread_cpu_ns;
 use crate::web::{Web, WebSpec};
@@ -194,7 +195,7 @@ fn ours_with_text(page: &[u8]) -> usize {
 
 fn ours_with_simhash(page: &[u8]) -> usize {
     let mut hasher = SimHasher::new();
-    let mut take = |piece: &[u8]| hasher.push_text(piece);
+    let mut take = Hashed(&mut hasher);
     let mut reader = PageReader::new(Some("utf-8"));
     page.chunks(RING_BUFFER_BYTES).for_each(|chunk| reader.push(chunk, &mut take));
     let page = reader.finish(&mut take);

@@ -34,4 +34,4 @@ pub use name::{TagName, Traits};
 pub use page::{Link, LinkKind, Page, Rel};
 pub use prescan::prescan;
 pub use reader::{NoText, PageReader, TextSink};
-pub use tokenizer::{Content, Tag, TokenSink, Tokenizer, Value};
+pub use tokenizer::{Content, Run, Tag, TokenSink, Tokenizer, Value};

@@ -69,7 +69,9 @@ impl TagName {
     #[inline(always)]
     pub fn traits(self) -> Traits {
         let slot = slot_of(self);
-        if NAMES[slot] == self.0 { Traits(TRAITS[slot]) } else { Traits(0) }
+        // Without a branch: whether an element has any cannot be foreseen.
+        let is_known = 0u8.wrapping_sub(u8::from(NAMES[slot] == self.0));
+        Traits(TRAITS[slot] & is_known)
     }
 }
 
@@ -100,6 +102,12 @@ impl Traits {
     pub const RAW: Traits = Traits(16);
     /// Is the root of foreign content.
     pub const FOREIGN: Traits = Traits(32);
+
+    /// Nothing but parting words, or not.
+    #[inline(always)]
+    pub const fn is_plain(self) -> bool {
+        self.0 & !Traits::INLINE.0 == 0
+    }
 
     #[inline(always)]
     pub const fn has(self, any: Traits) -> bool {

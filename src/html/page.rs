@@ -95,6 +95,10 @@ pub(super) struct LinkEntry {
     pub rel: Rel,
 }
 
+/// Room made with a page's first link.
+const FIRST_LINK_COUNT: usize = 64;
+const FIRST_LINK_BYTES: usize = 64;
+
 /// One page's answer to "what does it say?".
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -166,6 +170,11 @@ impl Page {
         if self.links.len() == PAGE_LINK_COUNT_MAX || cut {
             self.link_dropped_count = self.link_dropped_count.saturating_add(1);
             return;
+        }
+        if self.links.is_empty() {
+            // Enough for most pages: growing to it in steps took longer than all else here.
+            self.links.reserve(FIRST_LINK_COUNT);
+            self.stored.reserve(FIRST_LINK_COUNT * FIRST_LINK_BYTES);
         }
         let href = self.store(href);
         self.links.push(LinkEntry { href, text: Span::default(), kind, rel });

@@ -17,6 +17,23 @@ pub trait TextSink {
     /// When false, text is not even looked for.
     const WANTED: bool = true;
     fn text(&mut self, piece: &[u8]);
+    /// A space, if there `is_break`.
+    #[inline]
+    fn part(&mut self, is_break: bool) {
+        if is_break {
+            self.text(b" ");
+        }
+    }
+    /// A space, if there `is_break`, and `chunk[start..stop]`, which may be empty.
+    #[inline]
+    fn run(&mut self, is_break: bool, chunk: &[u8], start: usize, stop: usize) {
+        if is_break {
+            self.text(b" ");
+        }
+        if start < stop {
+            self.text(&chunk[start..stop]);
+        }
+    }
 }
 
 /// For callers that want links only.

@@ -39,6 +39,12 @@ impl Tree {
         self.stack.last().map_or(Space::Html, |entry| entry.space)
     }
 
+    /// Whether there is nothing foreign around.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.stack.is_empty()
+    }
+
     /// Whether the text at this point may hold a CDATA section.
     pub fn in_foreign(&self) -> bool {
         self.space() != Space::Html

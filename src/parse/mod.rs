@@ -10,7 +10,7 @@ mod listed;
 pub use listed::{ListReader, Listed};
 
 use crate::config::Extractor;
-use crate::html::{LolReader, Page, PageReader};
+use crate::html::{LolReader, Page, PageReader, TextSink};
 use crate::http::{ContentType, DecodeError, Decoder, DecoderPool, ResponseHead};
 use crate::simhash::SimHasher;
 
@@ -46,16 +46,36 @@ enum Handler {
     Opaque,
 }
 
+/// Visible text on its way into a fingerprint.
+pub struct Hashed<'a>(pub &'a mut SimHasher);
+
+impl TextSink for Hashed<'_> {
+    #[inline]
+    fn text(&mut self, piece: &[u8]) {
+        self.0.push_text(piece);
+    }
+
+    #[inline(always)]
+    fn part(&mut self, is_break: bool) {
+        self.0.push_break(is_break);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, is_break: bool, chunk: &[u8], start: usize, stop: usize) {
+        self.0.push_short(is_break, chunk, start, stop);
+    }
+}
+
 impl Handler {
     fn take(&mut self, bytes: &[u8]) {
         match self {
             Handler::Html(html) => {
                 let (reader, hasher) = &mut **html;
-                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
+                reader.push(bytes, &mut Hashed(hasher));
             }
             Handler::Lol(lol) => {
                 let (reader, hasher) = &mut **lol;
-                reader.push(bytes, &mut |text: &[u8]| hasher.push_text(text));
+                reader.push(bytes, &mut Hashed(hasher));
             }
             Handler::Text(hasher) => hasher.push_text(bytes),
             Handler::Sitemap(list) => list.push(bytes),
@@ -137,12 +157,12 @@ impl Parser {
             Handler::Html(mut html) => {
                 // The hasher stays in its box: it is ten kilobytes.
                 let (reader, hasher) = (html.0, &mut html.1);
-                let page = reader.finish(&mut |text: &[u8]| hasher.push_text(text));
+                let page = reader.finish(&mut Hashed(hasher));
                 (Some(page), hasher.finish())
             }
             Handler::Lol(mut lol) => {
                 let (reader, hasher) = (lol.0, &mut lol.1);
-                let page = reader.finish(&mut |text: &[u8]| hasher.push_text(text));
+                let page = reader.finish(&mut Hashed(hasher));
                 (Some(page), hasher.finish())
             }
             Handler::Text(mut hasher) => (None, hasher.finish()),

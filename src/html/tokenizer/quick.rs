@@ -8,6 +8,7 @@
 use super::tag::{ends_tag_name, find_name_end, find_unquoted_end, is_space, skip_space};
 use super::{State, Tag, TokenSink, Tokenizer, Value};
 use crate::html::name::TagName;
+use crate::html::tree::Tree;
 use crate::limits::{ATTRIBUTE_BYTES_MAX, NAME_BYTES_MAX};
 use crate::sys::scan;
 
@@ -34,6 +35,21 @@ impl Tokenizer {
         let (name, end) = TagName::read(chunk, start)?;
         let raw = &chunk[start..end];
         let is_over = chunk[end] == b'>';
+        let traits = name.traits();
+        if traits.is_plain() && self.tree.as_ref().is_some_and(Tree::is_plain) {
+            let tag = Tag { name, raw, traits, foreign: false };
+            if is_over {
+                sink.plain_tag(tag, is_end_tag, false);
+                return Some(end + 1);
+            }
+            if !is_end_tag
+                && ends_tag_name(chunk[end])
+                && let Passed::TagEnd { at, self_closing } = skip(chunk, end)
+            {
+                sink.plain_tag(tag, is_end_tag, self_closing);
+                return Some(at + 1);
+            }
+        }
         if is_end_tag {
             return is_over.then(|| {
                 self.quick_end_tag(name, raw, sink);

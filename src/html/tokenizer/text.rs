@@ -1,8 +1,8 @@
 //! Between tags: text, references, and what an opening `<` turns out to be.
 
-use super::tag::is_space;
-use super::{Content, State, TokenSink, Tokenizer, emit};
+use super::{Content, Run, State, TokenSink, Tokenizer, emit};
 use crate::html::reference::{self, Place, Reference};
+use crate::sys::block::{self, BLOCK_BYTES, TextMarks};
 use crate::sys::scan;
 use memchr::memchr;
 
@@ -69,19 +69,42 @@ impl Tokenizer {
         at: usize,
         sink: &mut S,
     ) -> Option<usize> {
-        let mut start = at;
-        if is_space(*chunk.get(at)?) {
-            start = scan::find_nonspace(chunk, at + 1);
-            if sink.wants_text() {
-                sink.blank(&chunk[at..start]);
+        let Some(block) = block::block(chunk, at) else {
+            return self.text_to_chunk_end(chunk, at, sink);
+        };
+        let TextMarks { stops, spaces } = block::text_marks(block);
+        if stops == 0 {
+            return self.text_to_chunk_end(chunk, at, sink);
+        }
+        let stop = at + stops.trailing_zeros() as usize;
+        let start = at + (!spaces).trailing_zeros() as usize;
+        sink.run(Run { chunk, at, start, stop });
+        match chunk.get(stop)? {
+            b'<' => Some(stop),
+            _ => self.text_from_ampersand(chunk, stop, sink),
+        }
+    }
+
+    /// [`Self::text_with_references`] of any length.
+    #[inline(never)]
+    fn text_to_chunk_end<S: TokenSink>(
+        &mut self,
+        chunk: &[u8],
+        at: usize,
+        sink: &mut S,
+    ) -> Option<usize> {
+        let start = scan::find_nonspace(chunk, at);
+        let mut stop = start;
+        loop {
+            let Some(block) = block::block(chunk, stop) else {
+                break stop = scan::find_either(chunk, stop, b'<', b'&');
+            };
+            match block::text_marks(block).stops {
+                0 => stop += BLOCK_BYTES,
+                stops => break stop += stops.trailing_zeros() as usize,
             }
         }
-        // Three of four times there is no text, or nothing but indentation.
-        if *chunk.get(start)? == b'<' {
-            return Some(start);
-        }
-        let stop = scan::find_either(chunk, start, b'<', b'&');
-        emit(sink, &chunk[start..stop]);
+        sink.run(Run { chunk, at, start, stop });
         match chunk.get(stop)? {
             b'<' => Some(stop),
             _ => self.text_from_ampersand(chunk, stop, sink),
