@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `plain` | one pass and one allocation, for what pages are full of; anything odd is passed on |
 //! | `reference` | the whole standard, by the `url` crate; the judge of `plain` |
+//! | [`Scratch`] | a URL in a buffer that is used again: most links turn out to be known |
 //! | [`Normaliser`] | one spelling for the many that lead to the same page |
 //! | [`Skeleton`] | the shape that the URLs of a trap share |
 //! | [`registrable_domain`] | the name that someone registered: what a budget is counted for |
@@ -17,12 +18,14 @@ mod normal;
 mod params;
 mod plain;
 mod reference;
+mod scratch;
 mod skeleton;
 #[cfg(test)]
 mod tests;
 
 pub use domain::registrable_domain;
 pub use normal::Normaliser;
+pub use scratch::Scratch;
 pub use skeleton::Skeleton;
 
 use crate::limits::URL_BYTES_MAX;
@@ -44,6 +47,11 @@ impl Scheme {
         }
     }
 
+    /// Where the host begins, behind `scheme://`.
+    fn host_start(self) -> usize {
+        self.as_str().len() + 3
+    }
+
     pub fn default_port(self) -> u16 {
         match self {
             Scheme::Http => 80,
@@ -54,12 +62,17 @@ impl Scheme {
 
 /// An absolute http or https URL without user info and without fragment.
 ///
-/// Invariants: `text` is printable ASCII without spaces; `text[host_start..host_end]` is the host
+/// Invariants: `text` is printable ASCII without spaces; `host_start..host_end` of it is the host
 /// (brackets included for IPv6); `text[path_start..]` starts with `/`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Url {
     text: Box<str>,
-    host_start: u32,
+    parts: Parts,
+}
+
+/// Where the parts of a URL's text are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Parts {
     host_end: u32,
     path_start: u32,
     scheme: Scheme,
@@ -110,6 +123,19 @@ pub struct Fingerprint(pub u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u16);
 
+/// What a normalised URL is known by: where it lives, and which it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrlId {
+    pub host: HostKey,
+    pub fingerprint: Fingerprint,
+}
+
+impl UrlId {
+    fn of(host: HostKey, text: &str) -> UrlId {
+        UrlId { host, fingerprint: Fingerprint::new(host.slot(), xxh3_128(text.as_bytes())) }
+    }
+}
+
 impl HostKey {
     /// `host` is in serialised form: lower case, Punycode, no trailing port.
     pub fn of(host: &str) -> HostKey {
@@ -136,14 +162,45 @@ impl Fingerprint {
     }
 }
 
+impl Parts {
+    /// `text` is serialised form, its host right behind `scheme://`.
+    fn of(
+        text: &str,
+        scheme: Scheme,
+        host_bytes: usize,
+        path_start: usize,
+        port: u16,
+    ) -> Result<Parts, UrlError> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(UrlError::TooLong);
+        }
+        debug_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()));
+        debug_assert!(text[path_start..].starts_with('/'));
+        let host_end = (scheme.host_start() + host_bytes) as u32;
+        Ok(Parts { host_end, path_start: path_start as u32, scheme, port })
+    }
+
+    fn host(self, text: &str) -> &str {
+        &text[self.scheme.host_start()..self.host_end as usize]
+    }
+}
+
 impl Url {
     pub fn parse(text: &str) -> Result<Url, UrlError> {
-        plain::parse(text).unwrap_or_else(|| reference::parse(text))
+        let mut out = String::new();
+        match plain::parse(text, &mut out) {
+            Some(found) => found.map(|(parts, _)| Url { text: out.into_boxed_str(), parts }),
+            None => reference::parse(text),
+        }
     }
 
     /// Resolves `reference`, as found in an href or a Location, against this URL.
     pub fn join(&self, reference: &str) -> Result<Url, UrlError> {
-        plain::join(self, reference).unwrap_or_else(|| reference::join(self, reference))
+        let mut out = String::new();
+        match plain::join(self, reference, &mut out) {
+            Some(found) => found.map(|(parts, _)| Url { text: out.into_boxed_str(), parts }),
+            None => reference::join(self, reference),
+        }
     }
 
     /// As [`Url::join`], for bytes off the wire: what is not UTF-8 becomes U+FFFD, as in a browser.
@@ -155,18 +212,19 @@ impl Url {
     /// [`Url::path_and_query`]: what a host's queue keeps, put together again without a parse.
     pub fn rebuild(origin: &str, path_and_query: &str) -> Url {
         let scheme = if origin.starts_with("https:") { Scheme::Https } else { Scheme::Http };
-        let host_start = scheme.as_str().len() + 3;
+        let host_start = scheme.host_start();
         let authority = origin.get(host_start..).unwrap_or("");
         let name_end = authority.rfind(']').unwrap_or(0);
         let colon = authority[name_end..].find(':').map(|colon| name_end + colon);
         let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
         let url = Url {
             text: [origin, path_and_query].concat().into_boxed_str(),
-            host_start: host_start as u32,
-            host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
-            path_start: origin.len() as u32,
-            scheme,
-            port: port.unwrap_or(scheme.default_port()),
+            parts: Parts {
+                host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
+                path_start: origin.len() as u32,
+                scheme,
+                port: port.unwrap_or(scheme.default_port()),
+            },
         };
         debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
         url
@@ -180,20 +238,8 @@ impl Url {
         path_start: usize,
         port: u16,
     ) -> Result<Url, UrlError> {
-        if text.len() > URL_BYTES_MAX {
-            return Err(UrlError::TooLong);
-        }
-        debug_assert!(text.bytes().all(|byte| byte.is_ascii_graphic()));
-        debug_assert!(text[path_start..].starts_with('/'));
-        let host_start = scheme.as_str().len() + 3;
-        Ok(Url {
-            text: text.into_boxed_str(),
-            host_start: host_start as u32,
-            host_end: (host_start + host_bytes) as u32,
-            path_start: path_start as u32,
-            scheme,
-            port,
-        })
+        let parts = Parts::of(&text, scheme, host_bytes, path_start, port)?;
+        Ok(Url { text: text.into_boxed_str(), parts })
     }
 
     pub fn as_str(&self) -> &str {
@@ -201,11 +247,11 @@ impl Url {
     }
 
     pub fn scheme(&self) -> Scheme {
-        self.scheme
+        self.parts.scheme
     }
 
     pub fn host(&self) -> &str {
-        &self.text[self.host_start as usize..self.host_end as usize]
+        self.parts.host(&self.text)
     }
 
     pub fn host_kind(&self) -> HostKind {
@@ -231,22 +277,22 @@ impl Url {
 
     /// The port to connect to: the explicit one, or the scheme's.
     pub fn port(&self) -> u16 {
-        self.port
+        self.parts.port
     }
 
     /// `/path?query`: the request target.
     pub fn path_and_query(&self) -> &str {
-        &self.text[self.path_start as usize..]
+        &self.text[self.parts.path_start as usize..]
     }
 
     /// `scheme://host[:port]`, the port only if it is not the scheme's: the unit of robots.txt.
     pub fn origin(&self) -> &str {
-        &self.text[..self.path_start as usize]
+        &self.text[..self.parts.path_start as usize]
     }
 
     /// `host[:port]` as the Host header wants it.
     pub fn authority(&self) -> &str {
-        &self.text[self.host_start as usize..self.path_start as usize]
+        &self.text[self.parts.scheme.host_start()..self.parts.path_start as usize]
     }
 
     pub fn host_key(&self) -> HostKey {
@@ -255,13 +301,18 @@ impl Url {
 
     /// Meaningful for normalised URLs: equal URLs, equal fingerprints.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::new(self.host_key().slot(), xxh3_128(self.text.as_bytes()))
+        self.id().fingerprint
+    }
+
+    /// The URL's two hashes.
+    pub fn id(&self) -> UrlId {
+        UrlId::of(self.host_key(), &self.text)
     }
 
     /// Where the path ends: at the `?`, or with the text.
     fn path_end(&self) -> usize {
         let query = memchr::memchr(b'?', self.path_and_query().as_bytes());
-        query.map_or(self.text.len(), |query| self.path_start as usize + query)
+        query.map_or(self.text.len(), |query| self.parts.path_start as usize + query)
     }
 
     /// The URL up to the last slash of its path: what a relative reference is appended to.
@@ -271,9 +322,9 @@ impl Url {
 
     /// Behind the last slash of the path: what a relative reference is appended to.
     fn directory_end(&self) -> usize {
-        let path = &self.text.as_bytes()[self.path_start as usize..self.path_end()];
+        let path = &self.text.as_bytes()[self.parts.path_start as usize..self.path_end()];
         let slash = memchr::memrchr(b'/', path).unwrap_or(0);
-        self.path_start as usize + slash + 1
+        self.parts.path_start as usize + slash + 1
     }
 }
 

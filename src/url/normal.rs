@@ -14,8 +14,8 @@
 //! Refused, because servers do tell these apart: collapsing `//` in a path (`/web/http://a/` in
 //! archives), dropping `index.html`, `www.` or a final slash, `b=` as `b`, `+` as `%20`.
 
-use super::Url;
 use super::params::UnwantedParams;
+use super::{Parts, Scratch, Url};
 
 /// Built once per core from the operator's settings; asked for every link.
 pub struct Normaliser {
@@ -37,21 +37,35 @@ impl Normaliser {
     /// The same URL where it is in normal form already, without an allocation. A URL whose normal
     /// form is over [`crate::limits::URL_BYTES_MAX`] stays as it is.
     pub fn normalise(&self, url: Url) -> Url {
-        if self.is_normal(&url) {
+        if self.is_normal(url.host(), url.path_and_query()) {
             return url;
         }
         self.rewrite(&url).unwrap_or(url)
     }
 
+    /// Whether it is in normal form; it may say no for nothing.
+    pub fn is_normal_url(&self, url: &Url) -> bool {
+        self.is_normal(url.host(), url.path_and_query())
+    }
+
+    /// As [`Normaliser::normalise`], in place.
+    pub(super) fn normalise_scratch(&self, scratch: &mut Scratch) {
+        if self.is_normal(scratch.host(), scratch.path_and_query()) {
+            return;
+        }
+        if let Some(normal) = self.rewrite(&scratch.to_url()) {
+            scratch.copy(&normal);
+        }
+    }
+
     /// Where this says yes, [`Normaliser::rewrite`] changes nothing. It may say no for nothing.
-    fn is_normal(&self, url: &Url) -> bool {
-        let target = url.path_and_query();
+    fn is_normal(&self, host: &str, target: &str) -> bool {
         let query = match spelled_until(target.as_bytes(), b'?') {
             Spelled::Whole => None,
             Spelled::Until(end) => Some(&target[end + 1..]),
             Spelled::Otherwise => return false,
         };
-        !url.host().ends_with('.') && query.is_none_or(|query| self.is_normal_query(query))
+        !host.ends_with('.') && query.is_none_or(|query| self.is_normal_query(query))
     }
 
     fn is_normal_query(&self, query: &str) -> bool {
@@ -73,13 +87,14 @@ impl Normaliser {
 
         let mut out = String::with_capacity(url.origin().len() + spelled.len());
         let host = without_root_dot(url.host());
-        out.push_str(&url.text[..url.host_start as usize]);
+        let Parts { host_end, path_start, scheme, port } = url.parts;
+        out.push_str(&url.text[..scheme.host_start()]);
         out.push_str(host);
-        out.push_str(&url.text[url.host_end as usize..url.path_start as usize]);
+        out.push_str(&url.text[host_end as usize..path_start as usize]);
         let path_start = out.len();
         append_path(path, &mut out);
         self.append_query(query.unwrap_or(""), &mut out);
-        Url::assemble(out, url.scheme, host.len(), path_start, url.port).ok()
+        Url::assemble(out, scheme, host.len(), path_start, port).ok()
     }
 
     fn append_query(&self, query: &str, out: &mut String) {
@@ -161,11 +176,15 @@ const fn is_literal(byte: u8) -> bool {
 
 /// Literals of which a path can have any number and be in normal form. `?` ends it, and `;` may
 /// start a session.
+pub(super) const fn is_plain(byte: u8) -> bool {
+    is_literal(byte) && !matches!(byte, b'?' | b';')
+}
+
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        plain[byte] = is_literal(byte as u8) && !matches!(byte as u8, b'?' | b';');
+        plain[byte] = is_plain(byte as u8);
         byte += 1;
     }
     plain

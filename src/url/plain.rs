@@ -11,33 +11,40 @@
 //! 3. Hosts are accepted only if lower-casing is all that UTS 46 would do to them.
 //! 4. A fragment is not looked at: nothing in it can make a URL invalid, and we drop it.
 
-use super::{Scheme, Url, UrlError, reference::trim};
+use super::normal::is_plain;
+use super::{Parts, Scheme, Url, UrlError, reference::trim};
 use crate::limits::HOST_NAME_BYTES_MAX;
 use std::net::Ipv4Addr;
 
-/// `None`: in doubt, ask the reference.
-type Verdict = Option<Result<Url, UrlError>>;
+/// Where the parts are of what was written, and whether all that was not copied from the base is
+/// certainly in normal form. `None`: in doubt, ask the reference; what was written means nothing.
+type Verdict = Option<Result<(Parts, bool), UrlError>>;
 
-pub(super) fn parse(text: &str) -> Verdict {
+/// Into `out`, which is empty.
+pub(super) fn parse(text: &str, out: &mut String) -> Verdict {
     let text = trim(text);
     let (name, rest) = split_scheme(text)?;
-    absolute(name, rest)
+    absolute(name, rest, out)
 }
 
-pub(super) fn join(base: &Url, reference: &str) -> Verdict {
+/// Into `out`, which is empty.
+pub(super) fn join(base: &Url, reference: &str, out: &mut String) -> Verdict {
     let reference = trim(reference);
     match reference.as_bytes() {
-        [] | [b'#', ..] => Some(Ok(base.clone())),
-        [b'?', ..] => target(base, base.path_end(), reference),
-        [b'/', b'/', ..] => authority(base.scheme, &reference[2..]),
-        [b'/', ..] => target(base, base.path_start as usize, reference),
+        [] | [b'#', ..] => {
+            out.push_str(&base.text);
+            Some(Ok((base.parts, false)))
+        }
+        [b'?', ..] => target(base, base.path_end(), reference, out),
+        [b'/', b'/', ..] => authority(base.parts.scheme, &reference[2..], out),
+        [b'/', ..] => target(base, base.parts.path_start as usize, reference, out),
         [first, ..] => {
             if first.is_ascii_alphabetic()
                 && let Some((name, rest)) = split_scheme(reference)
             {
-                return absolute(name, rest);
+                return absolute(name, rest, out);
             }
-            target(base, base.directory_end(), reference)
+            target(base, base.directory_end(), reference, out)
         }
     }
 }
@@ -53,7 +60,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     (starts_well && text.as_bytes()[end] == b':').then(|| (&text[..end], &text[end + 1..]))
 }
 
-fn absolute(name: &str, rest: &str) -> Verdict {
+fn absolute(name: &str, rest: &str, out: &mut String) -> Verdict {
     let scheme = if name.eq_ignore_ascii_case("https") {
         Scheme::Https
     } else if name.eq_ignore_ascii_case("http") {
@@ -62,7 +69,7 @@ fn absolute(name: &str, rest: &str) -> Verdict {
         return other_scheme(name, rest);
     };
     // `http:path` is relative to an http base, and an odd absolute URL otherwise: in doubt.
-    authority(scheme, rest.strip_prefix("//")?)
+    authority(scheme, rest.strip_prefix("//")?, out)
 }
 
 /// `mailto:`, `javascript:`, `tel:`, `data:` ...: every page has some. Without a slash behind the
@@ -74,7 +81,7 @@ fn other_scheme(name: &str, rest: &str) -> Verdict {
 }
 
 /// `text`: host, port and the rest of an absolute URL, behind the two slashes.
-fn authority(scheme: Scheme, text: &str) -> Verdict {
+fn authority(scheme: Scheme, text: &str, out: &mut String) -> Verdict {
     let host_bytes = host_extent(text.as_bytes())?;
     let host = &text[..host_bytes];
     let (port, port_bytes) = port_extent(&text.as_bytes()[host_bytes..])?;
@@ -90,15 +97,16 @@ fn authority(scheme: Scheme, text: &str) -> Verdict {
     let prefix_bytes = scheme.as_str().len() + 3;
     let path_start = prefix_bytes + host_bytes + port_text.len();
     let slash = if rest.starts_with('/') { "" } else { "/" };
-    let mut out = String::with_capacity(path_start + slash.len() + extent.end);
+    out.reserve(path_start + slash.len() + extent.end);
     out.push_str(scheme.as_str());
     out.push_str("://");
     out.push_str(host);
     out[prefix_bytes..].make_ascii_lowercase();
     out.push_str(port_text);
     out.push_str(slash);
-    extent.append(rest, path_start, &mut out)?;
-    Some(Url::assemble(out, scheme, host_bytes, path_start, port))
+    extent.append(rest, path_start, out)?;
+    let parts = Parts::of(out, scheme, host_bytes, path_start, port);
+    Some(parts.map(|parts| (parts, extent.is_normal())))
 }
 
 /// The length of a host that only needs lower case: letters, digits, hyphens and underscores in
@@ -147,26 +155,35 @@ fn port_extent(text: &[u8]) -> Option<(Option<u16>, usize)> {
 // --- Path and query -----------------------------------------------------------------------------
 
 /// `reference` (a path, a query or both) behind the first `kept` bytes of the base.
-fn target(base: &Url, kept: usize, reference: &str) -> Verdict {
+fn target(base: &Url, kept: usize, reference: &str, out: &mut String) -> Verdict {
     let extent = Extent::measure(reference.as_bytes())?;
-    let mut out = String::with_capacity(kept + extent.end);
+    out.reserve(kept + extent.end);
     out.push_str(&base.text[..kept]);
-    let path_start = base.path_start as usize;
-    extent.append(reference, path_start, &mut out)?;
-    let host_bytes = (base.host_end - base.host_start) as usize;
-    Some(Url::assemble(out, base.scheme, host_bytes, path_start, base.port))
+    let Parts { host_end, path_start, scheme, port } = base.parts;
+    let path_start = path_start as usize;
+    extent.append(reference, path_start, out)?;
+    let host_bytes = host_end as usize - scheme.host_start();
+    let parts = Parts::of(out, scheme, host_bytes, path_start, port);
+    Some(parts.map(|parts| (parts, extent.is_normal())))
 }
 
 /// Percent-encoded in a path, in a query.
-const PATH_ENCODED: u8 = 1;
-const QUERY_ENCODED: u8 = 2;
+const PATH_ENCODED: u16 = 1;
+const QUERY_ENCODED: u16 = 2;
 /// Changes what the bytes around it mean: tabs and line breaks vanish, `\` is a slash in paths.
-const PATH_DOUBT: u8 = 4;
-const QUERY_DOUBT: u8 = 8;
+const PATH_DOUBT: u16 = 4;
+const QUERY_DOUBT: u16 = 8;
 /// A segment starts with a dot, or with a percent sign that may be one.
-const DOTTED: u8 = 16;
+const DOTTED: u16 = 16;
+/// Has, or may have, another spelling in normal form.
+const RESPELLED: u16 = 32;
+const SLASH: u16 = 64;
+/// A dot or a percent sign; where a slash stands before it, one bit higher than [`SLASH`] counts.
+const DOT: u16 = 128;
+/// The path ends.
+const END: u16 = 256;
 
-const CLASS: [u8; 256] = {
+const CLASS: [u16; 256] = {
     let mut class = [0; 256];
     let mut byte = 0;
     while byte < 256 {
@@ -176,8 +193,14 @@ const CLASS: [u8; 256] = {
             0..=b' ' | 0x7f.. | b'"' | b'<' | b'>' => PATH_ENCODED | QUERY_ENCODED,
             b'`' | b'{' | b'}' => PATH_ENCODED,
             b'\'' => QUERY_ENCODED,
+            b'/' => SLASH,
+            b'.' | b'%' => DOT,
+            b'?' | b'#' => END,
             _ => 0,
         };
+        if !is_plain(byte as u8) {
+            class[byte] |= RESPELLED;
+        }
         byte += 1;
     }
     class
@@ -187,26 +210,18 @@ const CLASS: [u8; 256] = {
 struct Extent {
     path_end: usize,
     end: usize,
-    path_flags: u8,
-    query_flags: u8,
+    path_flags: u16,
+    query_flags: u16,
 }
 
 impl Extent {
     fn measure(text: &[u8]) -> Option<Extent> {
-        let mut path_flags = 0;
         let mut path_end = text.len();
-        // Whatever the path is appended to ends with a slash, or the path starts with one.
-        let mut previous = b'/';
-        for (index, &byte) in text.iter().enumerate() {
-            if matches!(byte, b'?' | b'#') {
-                path_end = index;
-                break;
-            }
-            path_flags |= CLASS[byte as usize];
-            if previous == b'/' && matches!(byte, b'.' | b'%') {
-                path_flags |= DOTTED;
-            }
-            previous = byte;
+        let mut path_flags = path_flags(text);
+        if path_flags & END != 0 {
+            let end = text.iter().position(|byte| matches!(byte, b'?' | b'#'));
+            path_end = end.unwrap_or(text.len());
+            path_flags = self::path_flags(&text[..path_end]);
         }
         let query = &text[path_end..];
         let query_bytes = query.iter().position(|&byte| byte == b'#').unwrap_or(query.len());
@@ -215,6 +230,11 @@ impl Extent {
         let doubtful = path_flags & PATH_DOUBT != 0 || query_flags & QUERY_DOUBT != 0;
         let end = path_end + query_bytes;
         (!doubtful).then_some(Extent { path_end, end, path_flags, query_flags })
+    }
+
+    /// What is appended is as it was, without a query, and in normal form.
+    fn is_normal(&self) -> bool {
+        self.path_flags & (DOTTED | RESPELLED) == 0 && self.end == self.path_end
     }
 
     /// `None` where the reference has to decide how far `..` goes up.
@@ -236,7 +256,20 @@ impl Extent {
     }
 }
 
-fn append_encoded(text: &str, set: u8, out: &mut String) {
+/// What stands in a path, all of it together. No branch in it: it sees every byte of every link.
+fn path_flags(path: &[u8]) -> u16 {
+    // Whatever the path is appended to ends with a slash, or the path starts with one.
+    let (mut flags, mut dotted, mut previous) = (0, 0, SLASH);
+    for byte in path {
+        let class = CLASS[*byte as usize];
+        flags |= class;
+        dotted |= (previous << 1) & class;
+        previous = class;
+    }
+    if dotted & DOT != 0 { flags | DOTTED } else { flags }
+}
+
+fn append_encoded(text: &str, set: u16, out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let mut copied = 0;
     for (index, &byte) in text.as_bytes().iter().enumerate() {

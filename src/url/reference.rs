@@ -11,7 +11,7 @@ pub(super) fn join(base: &Url, reference: &str) -> Result<Url, UrlError> {
     // The crate refuses `///host/`, where the standard's "special authority ignore slashes state"
     // skips every slash there is. With a scheme in front it does as the standard says.
     if starts_with_three_slashes(reference) {
-        return parse(&format!("{}:{}", base.scheme.as_str(), trim(reference)));
+        return parse(&format!("{}:{}", base.scheme().as_str(), trim(reference)));
     }
     let base = url::Url::parse(&base.text).map_err(|_| UrlError::Invalid)?;
     accept(base.join(reference).map_err(|_| UrlError::Invalid)?)

@@ -1,0 +1,126 @@
+//! A URL in a buffer that is used again: nine links of ten are known, and need no URL of their own.
+//!
+//! In: a base and a link. Out: the URL's hashes and, where someone keeps it, a [`Url`]. The text
+//! between two uses means nothing.
+
+use super::{HostKey, Normaliser, Parts, Scheme, Url, UrlError, UrlId, plain, reference};
+
+pub struct Scratch {
+    text: String,
+    parts: Parts,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        let parts = Parts { host_end: 0, path_start: 0, scheme: Scheme::Http, port: 0 };
+        Scratch { text: String::new(), parts }
+    }
+}
+
+impl Scratch {
+    /// As [`Url::join`] and, where `is_wanted` says so of the host, [`Normaliser::normalise`].
+    /// False where it does not. `is_base_normal`: the base is in normal form, and what is appended
+    /// to a part of it need not be looked at twice.
+    pub fn join(
+        &mut self,
+        base: &Url,
+        is_base_normal: bool,
+        reference: &str,
+        normaliser: &Normaliser,
+        is_wanted: impl FnOnce(&str) -> bool,
+    ) -> Result<bool, UrlError> {
+        self.text.clear();
+        let mut is_normal = false;
+        match plain::join(base, reference, &mut self.text) {
+            Some(found) => (self.parts, is_normal) = found?,
+            None => self.copy(&reference::join(base, reference)?),
+        }
+        let is_wanted = is_wanted(self.host());
+        if is_wanted && !(is_normal && is_base_normal) {
+            normaliser.normalise_scratch(self);
+        }
+        Ok(is_wanted)
+    }
+
+    pub(super) fn copy(&mut self, url: &Url) {
+        self.text.clear();
+        self.text.push_str(&url.text);
+        self.parts = url.parts;
+    }
+
+    #[inline]
+    pub fn host(&self) -> &str {
+        self.parts.host(&self.text)
+    }
+
+    pub fn path_and_query(&self) -> &str {
+        &self.text[self.parts.path_start as usize..]
+    }
+
+    /// As [`Url::id`]; `host_key` is that of a host it may be of, to be spared its hash.
+    pub fn id(&self, host: &str, host_key: HostKey) -> UrlId {
+        let key = if self.host() == host { host_key } else { HostKey::of(self.host()) };
+        UrlId::of(key, &self.text)
+    }
+
+    pub fn to_url(&self) -> Url {
+        Url { text: self.text.as_str().into(), parts: self.parts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::url::tests::{corpus_text, url_text};
+    use proptest::prelude::*;
+
+    fn check(normaliser: &Normaliser, base: &Url, reference: &str) -> Result<(), TestCaseError> {
+        let expected = base.join(reference).map(|url| normaliser.normalise(url));
+        let mut scratch = Scratch::default();
+        let is_base_normal = normaliser.is_normal_url(base);
+        let joined = scratch.join(base, is_base_normal, reference, normaliser, |_| true);
+        prop_assert_eq!(joined.is_ok(), expected.is_ok());
+        if let Ok(expected) = expected {
+            let host = base.host();
+            prop_assert_eq!(scratch.id(host, base.host_key()), expected.id(), "{}", reference);
+            prop_assert_eq!(scratch.to_url(), expected);
+        }
+        Ok(())
+    }
+
+    const BASES: [&str; 6] = [
+        "http://a.test/",
+        "http://a.test/d/e?q=/x",
+        "http://a.test./d/%7Ee/f",
+        "https://a.test:81/d;jsessionid=1/[x]/",
+        "http://a.test/d//C:/x;y",
+        "http://a.test/?b&a",
+    ];
+
+    #[test]
+    fn real_links_are_joined_and_normalised_as_the_long_way_does() {
+        let Some(text) = corpus_text("urls/real-urls.txt") else { return };
+        let normaliser = Normaliser::new(&[]);
+        for (line, base) in text.lines().zip(BASES.iter().cycle()) {
+            let base = Url::parse(base).expect("a base");
+            check(&normaliser, &base, line).expect(line);
+            let Ok(url) = Url::parse(line) else { continue };
+            check(&normaliser, &base, url.path_and_query()).expect(line);
+            check(&normaliser, &base, &url.path_and_query()[1..]).expect(line);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn links_are_joined_and_normalised_as_the_long_way_does(
+            text in url_text(),
+            reference in "(/|\\./|\\.\\./|\\?|;|%2[eE]|%7e|[a-c.:;'\"~ ]|//|#|&b=1|é){0,9}",
+            base in prop::sample::select(&BASES[..]),
+        ) {
+            let normaliser = Normaliser::new(&["r*".into()]);
+            let base = Url::parse(base).expect("a base");
+            check(&normaliser, &base, &text)?;
+            check(&normaliser, &base, &reference)?;
+        }
+    }
+}
