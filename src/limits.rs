@@ -282,6 +282,9 @@ pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 17;
 /// whose pages share 50 links each, as many as pass between two pages of a host. Beyond it the
 /// oldest of a place is forgotten, and looked up as any other.
 pub const LINK_MEMO_COUNT: usize = 1 << 21;
+/// Links of a page that are judged together, so that their cache lines come together: as many as
+/// most pages have.
+pub const LINK_BATCH_COUNT: usize = 64;
 /// Of the Bloom filter when it is full; with eight bits set a URL, about 0.5 % false "maybe".
 pub const BLOOM_BITS_PER_URL: usize = 12;
 

@@ -1,6 +1,8 @@
 //! The last hash of each residue, whole: what was there a moment ago. A hit is as sure as its 128
 //! bits are; a miss says nothing.
 
+use crate::sys::memory;
+
 /// Direct-mapped, 16 bytes a place.
 pub struct Recent(Box<[u128]>);
 
@@ -10,19 +12,29 @@ impl Recent {
     pub fn with_places(count: usize) -> Recent {
         assert!(count.is_power_of_two() && count >= 2, "indexed by a mask");
         let mut places = vec![0; count].into_boxed_slice();
+        memory::want_huge_pages(&places);
         places[0] = 1;
         Recent(places)
     }
 
+    /// That [`Recent::contains`] is to be asked soon.
+    #[inline]
+    pub fn foresee(&self, hash: u128) {
+        memory::prefetch(&self.0[self.place(hash)]);
+    }
+
+    #[inline]
     pub fn contains(&self, hash: u128) -> bool {
         self.0[self.place(hash)] == hash
     }
 
+    #[inline]
     pub fn insert(&mut self, hash: u128) {
         let place = self.place(hash);
         self.0[place] = hash;
     }
 
+    #[inline]
     fn place(&self, hash: u128) -> usize {
         hash as usize & (self.0.len() - 1)
     }

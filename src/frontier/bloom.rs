@@ -13,6 +13,7 @@
 //! 3. 512-bit blocks and not 256: as many lines touched, and fuller blocks are rarer.
 
 use crate::limits::{BLOOM_BITS_PER_URL, SLOT_BITS};
+use crate::sys::memory;
 use crate::url::Fingerprint;
 
 const WORD_COUNT: usize = 8;
@@ -33,9 +34,13 @@ impl Bloom {
     /// Room for `url_count` URLs at [`BLOOM_BITS_PER_URL`] bits each.
     pub fn with_room_for(url_count: usize) -> Bloom {
         let block_count = (url_count * BLOOM_BITS_PER_URL).div_ceil(BLOCK_BITS).max(1);
-        Bloom { blocks: vec![Block([0; WORD_COUNT]); block_count].into_boxed_slice(), url_count: 0 }
+        let mut blocks = Vec::with_capacity(block_count);
+        memory::want_huge_pages(blocks.spare_capacity_mut());
+        blocks.resize(block_count, Block([0; WORD_COUNT]));
+        Bloom { blocks: blocks.into(), url_count: 0 }
     }
 
+    #[inline]
     pub fn insert(&mut self, fingerprint: Fingerprint) {
         let block = &mut self.blocks[block_index(fingerprint, self.blocks.len())];
         for (word, bit) in block.0.iter_mut().zip(word_bits(fingerprint)) {
@@ -44,6 +49,13 @@ impl Bloom {
         self.url_count += 1;
     }
 
+    /// That a probe or an insertion is to come soon.
+    #[inline]
+    pub fn foresee(&self, fingerprint: Fingerprint) {
+        memory::prefetch(&self.blocks[block_index(fingerprint, self.blocks.len())]);
+    }
+
+    #[inline]
     pub fn may_contain(&self, fingerprint: Fingerprint) -> bool {
         let block = &self.blocks[block_index(fingerprint, self.blocks.len())];
         // No early exit: a branch per word would cost more than the seven words it may save.
@@ -66,6 +78,7 @@ impl Bloom {
     }
 }
 
+#[inline]
 fn block_index(fingerprint: Fingerprint, block_count: usize) -> usize {
     let behind_slot = (fingerprint.0 >> BLOCK_SHIFT) as u64;
     ((u128::from(behind_slot) * block_count as u128) >> 64) as usize

@@ -88,12 +88,30 @@ impl Front {
         }
     }
 
-    pub fn pop(&mut self) -> Option<HostId> {
+    pub fn pop(&mut self) -> Option<(HostId, Class)> {
         let heads = &self.heads;
         let class = self.turns.take(|class| heads[class.index()] != NONE)?;
         let id = self.links.pop_front(&mut self.heads[class.index()])?;
         self.count -= 1;
-        Some(HostId(id))
+        Some((HostId(id), class))
+    }
+
+    /// The next three of the class of a host that was popped just now, as long as nobody better
+    /// comes: their links are asked for one step ahead.
+    pub fn upcoming(&self, class: Class) -> Option<[HostId; 3]> {
+        let first = self.heads[class.index()];
+        if first == NONE {
+            return None;
+        }
+        let second = self.links.behind(first);
+        let third = self.links.behind(second);
+        self.links.foresee(third);
+        Some([first, second, third].map(HostId))
+    }
+
+    /// That a host is to be pushed soon.
+    pub fn foresee(&self, host: HostId) {
+        self.links.foresee(host.0);
     }
 
     pub fn has(&self, host: HostId) -> bool {
@@ -159,7 +177,7 @@ mod tests {
         front.promote(HostId(2), Class::Normal);
         assert!(front.remove(HostId(1)));
         assert!(!front.remove(HostId(1)));
-        let order: Vec<_> = std::iter::from_fn(|| front.pop()).map(|host| host.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| front.pop()).map(|(host, _)| host.0).collect();
         assert_eq!((order, front.count()), (vec![2, 0, 3], 0));
     }
 }

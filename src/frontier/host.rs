@@ -9,14 +9,15 @@
 //! queues, its name, and its place in the index (see [`IDLE_BYTES`]).
 
 use super::front::{Front, Turns};
+use super::index::HostIndex;
 use super::packed::{PackedQueue, Record};
 use super::paged::Paged;
 use super::wheel::Wheel;
 use crate::base::Time;
 use crate::flow::Class;
 use crate::limits::{HOST_IDLE_BYTES_MAX, HOST_ORIGIN_COUNT_MAX};
+use crate::sys::memory;
 use crate::url::{HostKey, Scheme, Url};
-use hashbrown::HashTable;
 
 /// A host of this core, by its slot: while it is in RAM. Whoever keeps one over a wait must have
 /// something of the host under way, or it may be another's by then.
@@ -90,14 +91,12 @@ pub struct Host<X> {
 
 /// A host name with its allocation's rounding; the median of names on the web is under 20 bytes.
 const NAME_BYTES: usize = 48;
-/// Four bytes an entry and one of control, in a table that may be just under half full.
-const INDEX_BYTES: usize = 12;
 /// What an idle host costs, without the shard's data.
 pub const IDLE_BYTES: usize = size_of::<Host<()>>()
     + Wheel::BYTES_PER_HOST
     + Front::BYTES_PER_HOST
     + NAME_BYTES
-    + INDEX_BYTES;
+    + HostIndex::BYTES_PER_HOST;
 
 const _: () = {
     assert!(size_of::<Host<()>>() <= 96);
@@ -271,6 +270,27 @@ impl<X> Host<X> {
         self.tail_bits |= u8::from(is_listed) << (4 + class.index());
     }
 
+    /// That a URL is to be queued soon: the record, first and last line.
+    #[inline]
+    pub fn foresee(&self) {
+        memory::prefetch(self);
+        memory::prefetch(&self.eligible_at);
+        memory::prefetch(&self.data);
+    }
+
+    /// As [`Host::foresee`], one step on.
+    #[inline]
+    pub fn foresee_queues(&self) {
+        memory::prefetch(&*self.name);
+        self.queues.iter().flatten().for_each(|queue| memory::prefetch(&**queue));
+    }
+
+    /// As [`Host::foresee_queues`], one step on: where the last record ends.
+    #[inline]
+    pub fn foresee_records(&self) {
+        self.queues.iter().flatten().for_each(|queue| queue.foresee());
+    }
+
     pub fn best_class(&self) -> Option<Class> {
         Class::ALL.into_iter().find(|class| self.has(*class))
     }
@@ -286,7 +306,7 @@ pub struct HostTable<X> {
     hosts: Paged<Host<X>>,
     /// Slots whose hosts have left.
     vacant: Vec<u32>,
-    index: HashTable<u32>,
+    index: HostIndex,
 }
 
 /// Another host of this core has the same key. Keys are 64 bits: by chance once in ten thousand
@@ -297,23 +317,37 @@ pub struct KeyTaken;
 
 impl<X: Default> HostTable<X> {
     pub fn new() -> HostTable<X> {
-        HostTable { hosts: Paged::new(), vacant: Vec::new(), index: HashTable::new() }
+        HostTable { hosts: Paged::new(), vacant: Vec::new(), index: HostIndex::new() }
     }
 
     pub fn by_key(&self, key: HostKey) -> Option<HostId> {
-        let found = self.index.find(index_hash(key), |id| self.hosts[*id].key == key);
-        found.map(|id| HostId(*id))
+        self.index.find(key, |id| self.hosts[id].key == key).map(HostId)
     }
 
     /// The host of `url`, if it was met before.
     pub fn by_url(&self, url: &Url) -> Result<Option<HostId>, KeyTaken> {
-        match self.by_key(url.host_key()) {
-            Some(host) if self[host].name() != url.host() => Err(KeyTaken),
+        self.by_name(url.host_key(), url.host())
+    }
+
+    /// The host of that name and key, if it was met before.
+    pub fn by_name(&self, key: HostKey, name: &str) -> Result<Option<HostId>, KeyTaken> {
+        match self.by_key(key) {
+            Some(host) if self[host].name() != name => Err(KeyTaken),
             found => Ok(found),
         }
     }
 
-    /// Adds a host that [`HostTable::by_url`] did not find.
+    /// That a host is to be searched for soon.
+    pub fn foresee(&self, key: HostKey) {
+        self.index.foresee(key);
+    }
+
+    /// The host that a search will probably find, without a look at it.
+    pub fn guess(&self, key: HostKey) -> Option<HostId> {
+        self.index.guess(key).map(HostId)
+    }
+
+    /// Adds a host that [`HostTable::by_name`] did not find.
     pub fn add(&mut self, name: &str, first_origin: Origin) -> HostId {
         let key = HostKey::of(name);
         let mut host = Host::new(key, name, first_origin);
@@ -329,7 +363,7 @@ impl<X: Default> HostTable<X> {
             }
         };
         let hosts = &self.hosts;
-        self.index.insert_unique(index_hash(key), id, |id| index_hash(hosts[*id].key));
+        self.index.insert(key, id, |id| hosts[id].key);
         HostId(id)
     }
 
@@ -339,8 +373,8 @@ impl<X: Default> HostTable<X> {
         let (key, page_count) = (leaving.key, leaving.fetched_count);
         assert!(leaving.state == HostState::Idle && leaving.queued_count == 0, "it has no URL");
         assert!(Class::ALL.into_iter().all(|class| !leaving.has(class)), "nor on disk");
-        let found = self.index.find_entry(index_hash(key), |id| *id == host.0);
-        found.expect("a host in RAM is in the index").remove();
+        let hosts = &self.hosts;
+        self.index.remove(key, host.0, |id| hosts[id].key);
         let mut vacancy = Host::new(HostKey(0), "", leaving.first_origin);
         vacancy.inherit_lists(leaving);
         self.hosts[host.0] = vacancy;
@@ -370,12 +404,6 @@ impl<X> std::ops::IndexMut<HostId> for HostTable<X> {
     fn index_mut(&mut self, host: HostId) -> &mut Host<X> {
         &mut self.hosts[host.0]
     }
-}
-
-/// A key is a hash already, but its top bits chose the core and are nearly the same for all hosts
-/// of one, and the table takes its tags from the top seven: turn them away from there.
-fn index_hash(key: HostKey) -> u64 {
-    key.0.rotate_left(32)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! Invariant: a host is in at most one list of a [`Links`]; `head` is `NONE` or the list's first.
 
 use super::paged::Paged;
+use crate::sys::memory;
 
 /// No host: an empty list, or a host in no list.
 pub const NONE: u32 = u32::MAX;
@@ -69,11 +70,27 @@ impl<N: Copy> Links<N> {
         self.links[id].next = NONE;
     }
 
+    /// Who comes behind a host that is in a list: in a list of one, itself.
+    #[inline]
+    pub fn behind(&self, id: u32) -> u32 {
+        self.links[id].next
+    }
+
+    /// That the link of a host is to be read soon.
+    #[inline]
+    pub fn foresee(&self, id: u32) {
+        if (id as usize) < self.links.len() {
+            memory::prefetch(&self.links[id]);
+        }
+    }
+
+    #[inline]
     pub fn contains(&self, id: u32) -> bool {
         (id as usize) < self.links.len() && self.links[id].next != NONE
     }
 
     /// The note of a host that is in a list.
+    #[inline]
     pub fn note(&self, id: u32) -> Option<N> {
         self.contains(id).then(|| self.links[id].note)
     }

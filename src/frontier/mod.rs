@@ -27,10 +27,12 @@ mod bounds;
 mod census;
 mod cold;
 mod eviction;
+mod foresight;
 mod front;
 mod ghosts;
 mod host;
 mod image;
+mod index;
 mod leftovers;
 mod links;
 #[cfg(test)]
@@ -60,7 +62,7 @@ pub use sweep::Sweep;
 use crate::base::Time;
 use crate::flow::{Candidate, Class};
 use crate::limits::HOST_COUNT_MAX;
-use crate::url::{Fingerprint, Url};
+use crate::url::{Fingerprint, HostKey, Url, UrlId};
 use cold::ColdHosts;
 use eviction::EvictionLists;
 use front::Front;
@@ -143,24 +145,43 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         now: Time,
         note: impl FnOnce(&Queued),
     ) -> Offered {
+        let id = candidate.url.id();
+        let seen = self.check(id.fingerprint);
+        self.offer_checked(seen, id, candidate, now, note)
+    }
+
+    /// What URL seen says of a candidate: for [`Frontier::offer_checked`], unless it is known.
+    pub fn check(&mut self, fingerprint: Fingerprint) -> Seen {
+        let seen = self.sieve.probe(fingerprint);
+        self.figures.known_count += u64::from(seen == Seen::Known);
+        seen
+    }
+
+    /// As [`Frontier::offer_noting`] for a candidate of which [`Frontier::check`] has said `seen`,
+    /// and which was not taken since; `id` is its URL's.
+    pub fn offer_checked(
+        &mut self,
+        seen: Seen,
+        id: UrlId,
+        candidate: Candidate,
+        now: Time,
+        note: impl FnOnce(&Queued),
+    ) -> Offered {
+        debug_assert_eq!(id, candidate.url.id(), "of another URL");
         self.now = self.now.max(now);
-        let fingerprint = candidate.url.fingerprint();
-        match self.sieve.probe(fingerprint) {
-            Seen::Known => {
-                self.figures.known_count += 1;
-                Offered::Known
-            }
+        match seen {
+            Seen::Known => Offered::Known,
             Seen::Later => {
                 self.figures.later_count += 1;
-                self.sieve.defer(fingerprint, candidate, now);
+                self.sieve.defer(id.fingerprint, candidate, now);
                 Offered::Later
             }
             Seen::New if self.sieve.is_full() => self.dropped(DropReason::SeenFull),
             Seen::New => {
                 let queued = candidate.into();
-                let offered = self.take_in(&queued);
+                let offered = self.take_in(&queued, id.host);
                 if offered == Offered::Queued {
-                    self.sieve.admit(fingerprint);
+                    self.sieve.admit(id.fingerprint);
                     note(&queued);
                 }
                 offered
@@ -179,7 +200,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn settle_next(&mut self, now: Time) -> Option<(Offered, Queued)> {
         self.now = self.now.max(now);
         let queued: Queued = self.sieve.settle()?.into();
-        Some((self.take_in(&queued), queued))
+        Some((self.take_in(&queued, queued.url.host_key()), queued))
     }
 
     /// Puts a URL of `host` back at the front of its class. Past the sieve and the caps: it was in
@@ -217,13 +238,15 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.requeue(host, queued, Time::ZERO);
         }
         while let Some(host) = self.wheel.pop_due(self.now) {
+            self.foresee_due();
             self.schedule(host);
         }
     }
 
     /// The next host to ask, now busy until it is released.
     pub fn pop_ready(&mut self) -> Option<HostId> {
-        let host = self.front.pop()?;
+        let (host, class) = self.front.pop()?;
+        self.foresee_visits(class);
         self.hosts[host].state = HostState::Busy;
         self.busy_count += 1;
         Some(host)
@@ -320,16 +343,21 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
     pub fn host_for(&mut self, url: &Url) -> Result<HostId, DropReason> {
-        self.host_with_room(url, u32::MAX)
+        self.host_with_room(url, url.host_key(), u32::MAX)
     }
 
     /// As [`Frontier::host_for`]; a cold host that has had so many pages does not come back for one
     /// more.
-    fn host_with_room(&mut self, url: &Url, page_count_max: u32) -> Result<HostId, DropReason> {
-        match self.hosts.by_url(url) {
+    fn host_with_room(
+        &mut self,
+        url: &Url,
+        key: HostKey,
+        page_count_max: u32,
+    ) -> Result<HostId, DropReason> {
+        match self.hosts.by_name(key, url.host()) {
             Err(host::KeyTaken) => Err(DropReason::HostKeyTaken),
             Ok(Some(host)) => Ok(host),
-            Ok(None) if self.cold.page_count(url.host_key()) >= page_count_max => {
+            Ok(None) if self.cold.page_count(key) >= page_count_max => {
                 Err(DropReason::HostPagesFull)
             }
             Ok(None) if self.hosts.count() >= self.caps.host_count_max => {
@@ -350,8 +378,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// Queues a URL that is new, at the back, if the caps allow.
-    fn take_in(&mut self, queued: &Queued) -> Offered {
-        match self.try_take_in(queued) {
+    fn take_in(&mut self, queued: &Queued, key: HostKey) -> Offered {
+        match self.try_take_in(queued, key) {
             Ok(()) => {
                 self.figures.queued_count += 1;
                 Offered::Queued
@@ -360,13 +388,13 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    fn try_take_in(&mut self, queued: &Queued) -> Result<(), DropReason> {
+    fn try_take_in(&mut self, queued: &Queued, key: HostKey) -> Result<(), DropReason> {
         let is_checked = traps::is_checked(queued.via);
         if is_checked {
             traps::check_path(&queued.url)?;
         }
         let page_count_max = self.caps.host_page_count_max;
-        let host = self.host_with_room(&queued.url, page_count_max)?;
+        let host = self.host_with_room(&queued.url, key, page_count_max)?;
         let taking = &mut self.hosts[host];
         let taken_count = taking.queued_count.saturating_add(taking.fetched_count);
         if taken_count >= page_count_max {

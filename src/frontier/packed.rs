@@ -17,6 +17,7 @@
 
 use crate::flow::{Trail, Via};
 use crate::limits::{REDIRECT_COUNT_MAX, URL_BYTES_MAX};
+use crate::sys::memory;
 use std::collections::VecDeque;
 
 const HEAD_BYTES: usize = 7;
@@ -64,6 +65,12 @@ impl PackedQueue {
         self.ring.extend(record.path_and_query.as_bytes());
         self.ring.extend(&(size as u16).to_le_bytes());
         self.count += 1;
+    }
+
+    /// That a record is to be pushed soon.
+    #[inline]
+    pub fn foresee(&self) {
+        self.ring.back().inspect(|last| memory::prefetch(*last));
     }
 
     /// For retries only: byte by byte, from the record's end to its start.

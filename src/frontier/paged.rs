@@ -36,12 +36,14 @@ impl<T> Paged<T> {
 impl<T> Index<u32> for Paged<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, index: u32) -> &T {
         &self.pages[(index >> PAGE_BITS) as usize][index as usize & (PAGE_COUNT - 1)]
     }
 }
 
 impl<T> IndexMut<u32> for Paged<T> {
+    #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
         &mut self.pages[(index >> PAGE_BITS) as usize][index as usize & (PAGE_COUNT - 1)]
     }

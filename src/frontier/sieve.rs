@@ -35,6 +35,9 @@ pub trait Sieve {
     /// Answers without remembering the fingerprint.
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen;
 
+    /// That a probe is to come soon: a hint, to ask memory for what it will read.
+    fn foresee(&self, _: Fingerprint) {}
+
     /// Remembers a fingerprint. Admitting one twice changes nothing.
     fn admit(&mut self, fingerprint: Fingerprint);
 
@@ -186,7 +189,7 @@ impl Sieve for MemorySieve {
 
 /// A fingerprint is a hash already. The low half: the table takes its bucket from the low bits and
 /// its tag from the top seven, and both ends of a half are equally random.
-pub(super) fn exact_hash(fingerprint: &u128) -> u64 {
+fn exact_hash(fingerprint: &u128) -> u64 {
     *fingerprint as u64
 }
 

@@ -93,6 +93,15 @@ impl Wheel {
         None
     }
 
+    /// The next two of those that are due together, if any are.
+    pub fn upcoming(&self) -> Option<[HostId; 2]> {
+        let Place { slot, level: 0, .. } = self.first_place()? else { return None };
+        let first = self.heads[0][slot];
+        let second = self.links.behind(first);
+        self.links.foresee(second);
+        Some([HostId(first), HostId(second)])
+    }
+
     /// No host is due before this; a host far off makes it earlier than its own time.
     pub fn next_due(&self) -> Option<Time> {
         self.first_place().map(|place| Time::from_ms(place.start))

@@ -35,6 +35,12 @@ impl Filter {
         }
     }
 
+    #[inline]
+    pub(super) fn foresee(&self, fingerprint: Fingerprint) {
+        self.slices[slice_of(fingerprint)].foresee(fingerprint);
+    }
+
+    #[inline]
     pub(super) fn may_contain(&self, fingerprint: Fingerprint) -> bool {
         self.slices[slice_of(fingerprint)].may_contain(fingerprint)
     }
@@ -94,6 +100,7 @@ impl Filter {
 
 const SLICE_SHIFT: u32 = u128::BITS - SEEN_SLICE_COUNT.ilog2();
 
+#[inline]
 pub(super) fn slice_of(fingerprint: Fingerprint) -> usize {
     (fingerprint.0 >> SLICE_SHIFT) as usize
 }

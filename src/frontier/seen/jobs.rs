@@ -4,13 +4,14 @@
 //! A job owns what it reads (runs never change) and touches nothing of the sieve, so offers go on
 //! beside it. It works in steps of under a millisecond and keeps to a rate, unless the shard waits.
 
+use super::SeenError;
 use super::batch::{Batch, Needle};
 use super::filter::slice_range;
+use super::fresh::Fresh;
 use super::order::sorted;
 use super::reader::{Extent, PIECE_BLOCK_COUNT, Piece, Reader, extents};
 use super::run::Run;
 use super::writer::RunWriter;
-use super::{Fresh, SeenError};
 use crate::base::Time;
 use crate::frontier::bloom::Bloom;
 use crate::io::{Clock, Disk, DiskError, File};

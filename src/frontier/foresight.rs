@@ -1,0 +1,46 @@
+//! What will be touched soon, asked of memory before it is: a page's links are known together, so
+//! that one of them need not wait for another's cache lines. Hints alone; nothing changes.
+
+use super::{Frontier, HostId, Sieve};
+use crate::flow::Class;
+use crate::limits::LINK_BATCH_COUNT;
+use crate::url::{Fingerprint, HostKey};
+
+impl<S: Sieve, X: Default> Frontier<S, X> {
+    /// That [`Frontier::check`] is to be asked of a fingerprint.
+    pub fn foresee(&self, fingerprint: Fingerprint) {
+        self.sieve.foresee(fingerprint);
+    }
+
+    /// That URLs of these hosts are to be queued: step by step, each as far as the one before has
+    /// told where to look. Beyond [`LINK_BATCH_COUNT`] hosts it gives up.
+    pub fn foresee_hosts(&self, keys: impl Iterator<Item = HostKey> + Clone) {
+        keys.clone().for_each(|key| self.hosts.foresee(key));
+        let mut hosts = [HostId(0); LINK_BATCH_COUNT];
+        let mut count = 0;
+        for (host, found) in hosts.iter_mut().zip(keys.filter_map(|key| self.hosts.guess(key))) {
+            *host = found;
+            self.hosts[found].foresee();
+            count += 1;
+        }
+        hosts[..count].iter().for_each(|host| self.hosts[*host].foresee_queues());
+        hosts[..count].iter().for_each(|host| self.hosts[*host].foresee_records());
+    }
+
+    /// That the hosts behind the one that was popped will be: the next but two has its record asked
+    /// for, the next but one its queues, the next its URLs. Each is passed by three times.
+    pub(super) fn foresee_visits(&self, class: Class) {
+        let Some([first, second, third]) = self.front.upcoming(class) else { return };
+        self.hosts[third].foresee();
+        self.hosts[second].foresee_queues();
+        self.hosts[first].foresee_records();
+    }
+
+    /// That the hosts that are due next will be put where they belong.
+    pub(super) fn foresee_due(&self) {
+        let Some([first, second]) = self.wheel.upcoming() else { return };
+        self.hosts[first].foresee();
+        self.hosts[second].foresee();
+        self.front.foresee(first);
+    }
+}

@@ -1,0 +1,119 @@
+//! Fingerprints that are in no run yet: a set in RAM.
+//!
+//! Owns 16 bytes a place, three quarters of them taken at most. In: fingerprints. Out: whether they
+//! are in it. A table of our own because the place of a fingerprint follows from the fingerprint
+//! alone: one cache line, asked of memory ([`Fresh::foresee`]) before it is needed.
+
+use crate::sys::memory;
+use crate::url::Fingerprint;
+
+pub(super) struct Fresh {
+    /// Zero: free.
+    places: Box<[u128]>,
+    count: usize,
+    /// The fingerprint that looks like a free place.
+    has_zero: bool,
+}
+
+impl Fresh {
+    /// With room for so many before it grows.
+    pub(super) fn with_room_for(count: usize) -> Fresh {
+        let places = vec![0; (count * 4).div_ceil(3).max(8)].into_boxed_slice();
+        memory::want_huge_pages(&places);
+        Fresh { places, count: 0, has_zero: false }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count + usize::from(self.has_zero)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// That a fingerprint is to be looked up or inserted soon.
+    #[inline]
+    pub(super) fn foresee(&self, fingerprint: Fingerprint) {
+        memory::prefetch(&self.places[self.home(fingerprint.0)]);
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, fingerprint: Fingerprint) -> bool {
+        match fingerprint.0 {
+            0 => self.has_zero,
+            known => self.places[self.place_of(known)] == known,
+        }
+    }
+
+    /// False if it was in it.
+    pub(super) fn insert(&mut self, fingerprint: Fingerprint) -> bool {
+        if fingerprint.0 == 0 {
+            return !std::mem::replace(&mut self.has_zero, true);
+        }
+        let place = self.place_of(fingerprint.0);
+        if self.places[place] == fingerprint.0 {
+            return false;
+        }
+        self.places[place] = fingerprint.0;
+        self.count += 1;
+        if self.count * 4 > self.places.len() * 3 {
+            self.grow();
+        }
+        true
+    }
+
+    /// In no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &u128> {
+        let zero = self.has_zero.then_some(&0);
+        self.places.iter().filter(|place| **place != 0).chain(zero)
+    }
+
+    fn grow(&mut self) {
+        let mut larger = Fresh::with_room_for(self.count * 2);
+        self.places.iter().filter(|place| **place != 0).for_each(|known| {
+            let place = larger.place_of(*known);
+            larger.places[place] = *known;
+        });
+        self.places = larger.places;
+    }
+
+    /// Where a fingerprint is, or would be.
+    #[inline]
+    fn place_of(&self, fingerprint: u128) -> usize {
+        let mut place = self.home(fingerprint);
+        while self.places[place] != 0 && self.places[place] != fingerprint {
+            place = if place + 1 == self.places.len() { 0 } else { place + 1 };
+        }
+        place
+    }
+
+    /// By the low half: the top bits are the slot's, nearly the same for all hosts of a core.
+    #[inline]
+    fn home(&self, fingerprint: u128) -> usize {
+        ((u128::from(fingerprint as u64) * self.places.len() as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        /// Zero among them, and many that want one place.
+        #[test]
+        fn holds_what_an_ordinary_set_holds(
+            numbers in prop::collection::vec((0..4u64, 0..60u128), 0..300),
+        ) {
+            let (mut fresh, mut naive) = (Fresh::with_room_for(4), BTreeSet::new());
+            for (crowd, number) in numbers {
+                let known = number << 64 | u128::from(crowd << 62);
+                prop_assert_eq!(fresh.contains(Fingerprint(known)), naive.contains(&known));
+                prop_assert_eq!(fresh.insert(Fingerprint(known)), naive.insert(known));
+            }
+            prop_assert_eq!((fresh.len(), fresh.is_empty()), (naive.len(), naive.is_empty()));
+            prop_assert_eq!(fresh.iter().copied().collect::<BTreeSet<_>>(), naive);
+        }
+    }
+}
