@@ -8,23 +8,18 @@
 
 use crate::base::recent::Recent;
 use crate::limits::LINK_MEMO_COUNT;
-use crate::url::{Scheme, Url};
+use crate::url::{HostKey, Scheme, Url};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub(super) struct LinkMemo {
     recent: Recent,
-    /// Of the links of one page.
-    keys: Vec<(u128, bool)>,
+    /// Room to put a path together.
     path: Vec<u8>,
 }
 
 impl Default for LinkMemo {
     fn default() -> LinkMemo {
-        LinkMemo {
-            recent: Recent::with_places(LINK_MEMO_COUNT),
-            keys: Vec::new(),
-            path: Vec::new(),
-        }
+        LinkMemo { recent: Recent::with_places(LINK_MEMO_COUNT), path: Vec::new() }
     }
 }
 
@@ -33,18 +28,27 @@ impl Default for LinkMemo {
 /// `http://host/a/b` are remembered as one. Whatever is odd is told by its text and its whole base.
 pub(super) struct Bases<'u> {
     url: &'u Url,
+    host_key: HostKey,
     origin: u64,
     whole: u64,
 }
 
 /// Of links to other hosts, by scheme.
-const SCHEME_SEEDS: [(&str, Scheme, u64); 2] =
-    [("http://", Scheme::Http, 1), ("https://", Scheme::Https, 2)];
+const SCHEME_SEEDS: [u64; 2] = [1, 2];
 
 impl<'u> Bases<'u> {
     pub(super) fn of(url: &'u Url) -> Bases<'u> {
         let hash = |kind, text: &str| xxh3_64_with_seed(text.as_bytes(), kind);
-        Bases { url, origin: hash(3, url.origin()), whole: hash(4, url.as_str()) }
+        let (origin, whole) = (hash(3, url.origin()), hash(4, url.as_str()));
+        Bases { url, host_key: url.host_key(), origin, whole }
+    }
+
+    pub(super) fn url(&self) -> &'u Url {
+        self.url
+    }
+
+    pub(super) fn host_key(&self) -> HostKey {
+        self.host_key
     }
 
     /// `path` is room to put a path together.
@@ -66,11 +70,8 @@ impl<'u> Bases<'u> {
             [b'/', b'/', ..] => Some(self.absolute_key(self.url.scheme(), &bytes[2..])),
             [b'/', ..] => Some(key_of(bytes, self.origin)),
             _ => {
-                for (prefix, scheme, _) in SCHEME_SEEDS {
-                    let (start, rest) = bytes.split_at_checked(prefix.len()).unwrap_or_default();
-                    if start.eq_ignore_ascii_case(prefix.as_bytes()) {
-                        return Some(self.absolute_key(scheme, rest));
-                    }
+                if let Some((scheme, rest)) = split_scheme(bytes) {
+                    return Some(self.absolute_key(scheme, rest));
                 }
                 self.relative_key(bytes, path)
             }
@@ -87,7 +88,7 @@ impl<'u> Bases<'u> {
         {
             return key_of(path, self.origin);
         }
-        key_of(rest, SCHEME_SEEDS[usize::from(scheme == Scheme::Https)].2)
+        key_of(rest, SCHEME_SEEDS[usize::from(scheme == Scheme::Https)])
     }
 
     fn relative_key(&self, mut href: &[u8], path: &mut Vec<u8>) -> Option<u128> {
@@ -116,6 +117,19 @@ impl<'u> Bases<'u> {
     }
 }
 
+/// What follows `http://` or `https://`, in any case, in a text without control characters: two of
+/// these become a colon and a slash when letters are made small.
+fn split_scheme(text: &[u8]) -> Option<(Scheme, &[u8])> {
+    const SMALL: u64 = u64::from_le_bytes([b' '; 8]);
+    const HTTPS: u64 = u64::from_le_bytes(*b"https://");
+    const HTTP: u64 = u64::from_le_bytes(*b"http://\0");
+    let start = u64::from_le_bytes(*text.first_chunk()?) | SMALL;
+    if start == HTTPS {
+        return Some((Scheme::Https, &text[8..]));
+    }
+    (start & (u64::MAX >> 8) == HTTP).then(|| (Scheme::Http, &text[7..]))
+}
+
 /// The directory above, slash included; the root's is the root. `None` where `..` may stay: see
 /// `url::plain` on drive letters.
 fn parent(directory: &[u8]) -> Option<&[u8]> {
@@ -130,24 +144,16 @@ fn key_of(text: &[u8], seed: u64) -> u128 {
 }
 
 impl LinkMemo {
-    /// Looks all links of a page up at once, so that one need not wait for another's memory. Says
-    /// for each its key and whether it was dealt with. Give the list back.
-    pub(super) fn look_up<'l>(
-        &mut self,
-        bases: &Bases<'_>,
-        hrefs: impl Iterator<Item = &'l str>,
-    ) -> Vec<(u128, bool)> {
-        let mut keys = std::mem::take(&mut self.keys);
-        keys.clear();
-        keys.extend(hrefs.map(|href| (bases.key(href, &mut self.path), false)));
-        for (key, is_known) in &mut keys {
-            *is_known = self.recent.contains(*key);
-        }
-        keys
+    /// A link's key, of which [`LinkMemo::knows`] is to be asked soon.
+    pub(super) fn foresee(&mut self, bases: &Bases<'_>, href: &str) -> u128 {
+        let key = bases.key(href, &mut self.path);
+        self.recent.foresee(key);
+        key
     }
 
-    pub(super) fn give_back(&mut self, keys: Vec<(u128, bool)>) {
-        self.keys = keys;
+    /// Whether the link was dealt with.
+    pub(super) fn knows(&self, key: u128) -> bool {
+        self.recent.contains(key)
     }
 
     pub(super) fn remember(&mut self, key: u128) {
@@ -277,11 +283,10 @@ mod tests {
         let mut memo = LinkMemo::default();
         let base = Url::parse("http://a.test/x").expect("a base");
         let bases = Bases::of(&base);
-        let keys = memo.look_up(&bases, ["/a", "/b"].into_iter());
-        assert!(keys.iter().all(|(_, is_known)| !is_known));
-        memo.remember(keys[1].0);
-        memo.give_back(keys);
-        let again = memo.look_up(&bases, ["/a", "/b"].into_iter());
-        assert_eq!(again.iter().map(|key| key.1).collect::<Vec<_>>(), [false, true]);
+        let keys = ["/a", "/b"].map(|href| memo.foresee(&bases, href));
+        assert!(keys.iter().all(|key| !memo.knows(*key)));
+        memo.remember(keys[1]);
+        let again = ["/a", "/b"].map(|href| memo.foresee(&bases, href));
+        assert_eq!(again.map(|key| memo.knows(key)), [false, true]);
     }
 }

@@ -20,6 +20,7 @@ mod error;
 mod health;
 mod image;
 mod inspection;
+pub mod links;
 mod mail;
 mod memo;
 mod mesh;
@@ -66,20 +67,21 @@ use crate::limits;
 use crate::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
 use crate::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
-use crate::url::{HostKey, Normaliser, Url, registrable_domain};
+use crate::url::{HostKey, Normaliser, registrable_domain};
 use checkpoints::Checkpoints;
 use cooling::Cooling;
 use cost::Costs;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
-use memo::LinkMemo;
+use links::{LinkDesk, Ways};
+
 use mesh::Mesh;
 use pace::Pace;
 use pause::DiskCare;
 use promises::Promises;
 use recovery::State;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -151,7 +153,7 @@ struct Shard<W: World, O, C> {
     is_dealt: bool,
     disk: DiskCare,
     costs: Costs,
-    memo: RefCell<LinkMemo>,
+    links: RefCell<LinkDesk>,
     mesh: RefCell<Mesh<O>>,
     control: C,
     metrics: RefCell<Metrics>,
@@ -297,7 +299,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             is_dealt,
             disk: DiskCare::default(),
             costs: Costs::default(),
-            memo: RefCell::default(),
+            links: RefCell::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),
@@ -469,32 +471,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
-    /// Brings a candidate to the core that judges it. False if it was dropped: should it come
-    /// again, it is to be judged again.
-    fn route(&self, candidate: Candidate) -> bool {
-        let owner = self.plan.placement.of_host(candidate.url.host_key());
-        if owner == self.index {
-            return self.offer(candidate);
-        }
-        self.promises.link_sent(owner);
-        self.mesh.borrow_mut().post(owner, Message::Link(candidate));
-        true
+    fn route(&self, candidate: Candidate) {
+        let host = candidate.url.host_key();
+        if self.is_own(host) { self.offer(candidate) } else { self.send(host, candidate) }
     }
 
-    /// False if it was dropped.
-    fn offer(&self, candidate: Candidate) -> bool {
+    fn offer(&self, candidate: Candidate) {
         let now = self.world.now();
         let note = |queued: &Queued| self.admitted(queued);
         let offered = self.frontier.borrow_mut().offer_noting(candidate, now, note);
         self.offered(offered);
-        !matches!(offered, Offered::Dropped(_))
-    }
-
-    /// A URL was taken: said to the journal in the same breath.
-    fn admitted(&self, queued: &Queued) {
-        if let Some(journal) = &self.journal {
-            journal.append(|out| journal::push_admitted(out, queued));
-        }
     }
 
     /// Counts what became of a candidate, at once or after a merge.
@@ -509,15 +495,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.metrics.borrow_mut().add(count, 1);
         if count == Count::UrlsNew {
             self.wake.poke();
-        }
-    }
-
-    /// Whether links may lead to this URL's host.
-    fn is_home(&self, url: &Url) -> bool {
-        match self.plan.settings.stay {
-            Stay::Web => true,
-            Stay::Domain => self.plan.homes.contains(registrable_domain(url.host())),
-            Stay::Host => self.plan.homes.contains(url.host()),
         }
     }
 
@@ -578,5 +555,43 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.metrics.borrow_mut().add(Count::NoticesLost, 1);
         }
         taken
+    }
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Ways for Shard<W, O, C> {
+    type Sieve = DiskSieve<W::File>;
+    type Data = Pace;
+
+    fn frontier(&self) -> RefMut<'_, Frontier<DiskSieve<W::File>, Pace>> {
+        self.frontier.borrow_mut()
+    }
+
+    fn normaliser(&self) -> &Normaliser {
+        &self.normaliser
+    }
+
+    fn is_home(&self, host: &str) -> bool {
+        match self.plan.settings.stay {
+            Stay::Web => true,
+            Stay::Domain => self.plan.homes.contains(registrable_domain(host)),
+            Stay::Host => self.plan.homes.contains(host),
+        }
+    }
+
+    fn is_own(&self, host: HostKey) -> bool {
+        self.plan.placement.of_host(host) == self.index
+    }
+
+    fn send(&self, host: HostKey, candidate: Candidate) {
+        let owner = self.plan.placement.of_host(host);
+        self.promises.link_sent(owner);
+        self.mesh.borrow_mut().post(owner, Message::Link(candidate));
+    }
+
+    /// Said to the journal in the same breath.
+    fn admitted(&self, queued: &Queued) {
+        if let Some(journal) = &self.journal {
+            journal.append(|out| journal::push_admitted(out, queued));
+        }
     }
 }

@@ -1,14 +1,12 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
-use super::memo::Bases;
+use super::links::{Tally, Ways};
 use super::turns::Hands;
 use super::{Notice, Questions, Reply, Shard};
 use crate::base::oneshot;
 use crate::dedup;
 use crate::fetch::{Answer, Sink};
-use crate::flow::{
-    Candidate, Class, Mail, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via,
-};
+use crate::flow::{Candidate, Mail, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via};
 use crate::frontier::{HostId, Queued};
 use crate::html::Page;
 use crate::http::{ContentType, DecodeError, ResponseHead};
@@ -183,7 +181,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn route_redirect(&self, queued: &Queued, target: Url) {
-        if !self.is_home(&target) {
+        if !self.is_home(target.host()) {
             return self.metrics.borrow_mut().add(Count::LinksOutside, 1);
         }
         let trail: Trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();
@@ -200,45 +198,39 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         let follow_all = self.plan.settings.follow_nofollow;
         let depth = queued.depth.saturating_add(1);
-        let (mut found, mut refused, mut outside) = (0, 0, 0);
+        let is_too_deep = depth > self.plan.settings.depth_max;
         let base = page.base_url(&queued.url);
-        let hrefs = page.links().map(|link| link.href);
-        let keys = self.memo.borrow_mut().look_up(&Bases::of(&base), hrefs);
-        let mut remembered = 0;
-        for (link, (key, is_known)) in page.links().zip(&keys) {
-            found += 1;
+        let mut barred = 0;
+        let leading = page.links().filter(|link| {
             let nofollow = (link.nofollow() || robots.nofollow) && !follow_all;
-            if nofollow || !link.leads_to_page() || depth > self.plan.settings.depth_max {
-                outside += 1;
-                continue;
-            }
-            if *is_known {
-                remembered += 1;
-                continue;
-            }
-            let Ok(url) = base.join(link.href) else {
-                refused += 1;
-                continue;
-            };
-            if !self.is_home(&url) {
-                outside += 1;
-                continue;
-            }
-            let url = self.normaliser.normalise(url);
-            let trail = Trail::default();
-            let (class, via) = (Class::Normal, Via::Link);
-            if self.route(Candidate { url, depth, class, via, trail }) {
-                self.memo.borrow_mut().remember(*key);
-            }
-        }
-        self.memo.borrow_mut().give_back(keys);
+            let leads = !nofollow && link.leads_to_page() && !is_too_deep;
+            barred += u64::from(!leads);
+            leads
+        });
+        let hrefs = leading.map(|link| link.href);
+        let now = self.world.now();
+        let tally = self.links.borrow_mut().route(self, &base, hrefs, depth, now);
+        self.count_links(tally);
         let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::LinksRemembered, remembered);
-        metrics.add(Count::UrlsKnown, remembered);
-        metrics.add(Count::LinksFound, found);
-        metrics.add(Count::LinksRefused, refused);
-        metrics.add(Count::LinksOutside, outside);
+        metrics.add(Count::LinksFound, page.links().len() as u64);
+        metrics.add(Count::LinksOutside, barred);
         metrics.add(Count::LinksOverCap, u64::from(page.link_dropped_count));
+    }
+
+    /// Of the links of a page, all at once: see [`Shard::offered`] for one.
+    fn count_links(&self, tally: Tally) {
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::LinksRemembered, tally.remembered_count);
+        metrics.add(Count::LinksRefused, tally.refused_count);
+        metrics.add(Count::LinksOutside, tally.outside_count);
+        metrics.add(Count::UrlsKnown, tally.remembered_count + tally.known_count);
+        metrics.add(Count::UrlsNew, tally.queued_count);
+        metrics.add(Count::UrlsDeferred, tally.deferred_count);
+        metrics.add(Count::UrlsTrapped, tally.trapped_count);
+        metrics.add(Count::UrlsDropped, tally.dropped_count);
+        if tally.queued_count > 0 {
+            self.wake.poke();
+        }
     }
 
     /// Stores a response; says where.

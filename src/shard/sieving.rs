@@ -4,6 +4,7 @@
 //! run turns out to be damaged, the end of the crawl. Where the disk refuses, the job is tried
 //! again after [`limits::SEEN_RETRY_MS`]; meanwhile fetching goes on until the sieve is backed up.
 
+use super::links::Ways;
 use super::pace::Pace;
 use super::{Notice, Shard};
 use crate::base::Time;

@@ -5,6 +5,7 @@
 //! lists is routed as links of depth one. Bounds: entries per file ([`crate::sitemap`]), indexes
 //! above a file by its depth, sitemaps and URLs per host by the [`Ledger`].
 
+use super::links::Ways;
 use super::{Notice, Shard};
 use crate::flow::{Candidate, Class, Mail, Trail, Via};
 use crate::frontier::Queued;
@@ -82,7 +83,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         for address in rules.sitemaps() {
             let fate = match page.join(address) {
                 Err(_) => Fate::Refused,
-                Ok(url) if !self.is_home(&url) => Fate::Outside,
+                Ok(url) if !self.is_home(url.host()) => Fate::Outside,
                 Ok(url) => self.route_sitemap(url, 0, page.host_key()),
             };
             self.count_fates([fate]);
@@ -137,7 +138,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if !scope.allows(&url) {
             return Fate::Refused;
         }
-        if !self.is_home(&url) {
+        if !self.is_home(url.host()) {
             return Fate::Outside;
         }
         let is_index = listed.is_index();

@@ -1,0 +1,350 @@
+//! The links of a page: from their texts to the frontier, or to the core that owns their host.
+//!
+//! In: the base of a page and the texts of its links. Out: URLs that are new or whose turn at the
+//! disk has yet to come, given to the frontier; URLs of other cores' hosts, given to whoever sends
+//! them; a [`Tally`]. Owned by one core.
+//!
+//! Most links are known, and what costs is to find that out: every gate is a table larger than the
+//! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] at a time, and
+//! each gate's memory is asked for before the first is judged:
+//! 1. Keys of all; those that the memo knows are done.
+//! 2. The others are joined and normalised in buffers that are used again, and hashed once.
+//! 3. URL seen. Known ones are done.
+//! 4. The few that are left become URLs of their own, and are offered one by one.
+//!
+//! What is asked for beforehand changes nothing, and between the check of a URL and its offer only
+//! links of the same batch are taken: one that stands in the batch twice is checked again.
+
+use super::memo::{Bases, LinkMemo};
+use crate::base::Time;
+use crate::flow::{Candidate, Class, Queued, Trail, Via};
+use crate::frontier::{Frontier, Offered, Seen, Sieve};
+use crate::limits::LINK_BATCH_COUNT;
+use crate::url::{Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
+use std::cell::RefMut;
+
+/// What a shard does for links, or whoever stands in for one.
+pub trait Ways {
+    type Sieve: Sieve;
+    type Data: Default;
+
+    fn frontier(&self) -> RefMut<'_, Frontier<Self::Sieve, Self::Data>>;
+    fn normaliser(&self) -> &Normaliser;
+    /// Whether links may lead to this host.
+    fn is_home(&self, host: &str) -> bool;
+    /// Whether the host is of this core.
+    fn is_own(&self, host: HostKey) -> bool;
+    /// Brings a candidate to the core that owns its host.
+    fn send(&self, host: HostKey, candidate: Candidate);
+    /// A URL was queued: said at once.
+    fn admitted(&self, queued: &Queued);
+}
+
+/// What became of links.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Answered by the memo.
+    pub remembered_count: u64,
+    /// No URLs of ours.
+    pub refused_count: u64,
+    /// To where links may not lead.
+    pub outside_count: u64,
+    pub sent_count: u64,
+    pub known_count: u64,
+    pub queued_count: u64,
+    pub deferred_count: u64,
+    pub trapped_count: u64,
+    pub dropped_count: u64,
+}
+
+pub struct LinkDesk {
+    memo: LinkMemo,
+    /// Links that the memo did not know, in the order of the page.
+    found: Vec<Found>,
+}
+
+struct Found {
+    key: u128,
+    id: UrlId,
+    seen: Seen,
+    url: Scratch,
+}
+
+impl Default for LinkDesk {
+    fn default() -> LinkDesk {
+        let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
+        let found = || Found { key: 0, id: none, seen: Seen::Known, url: Scratch::default() };
+        LinkDesk {
+            memo: LinkMemo::default(),
+            found: std::iter::repeat_with(found).take(LINK_BATCH_COUNT).collect(),
+        }
+    }
+}
+
+impl LinkDesk {
+    /// Brings the links of a page that was found at `depth - 1` to where they belong.
+    pub fn route<'l>(
+        &mut self,
+        ways: &impl Ways,
+        base: &Url,
+        mut hrefs: impl Iterator<Item = &'l str>,
+        depth: u16,
+        now: Time,
+    ) -> Tally {
+        let bases = Bases::of(base);
+        let mut tally = Tally::default();
+        loop {
+            let mut links = [(0, ""); LINK_BATCH_COUNT];
+            let mut count = 0;
+            for (link, href) in links.iter_mut().zip(hrefs.by_ref()) {
+                *link = (self.memo.foresee(&bases, href), href);
+                count += 1;
+            }
+            let found_count = self.resolve(ways, &bases, &links[..count], depth, &mut tally);
+            self.judge(ways, found_count, depth, now, &mut tally);
+            if count < LINK_BATCH_COUNT {
+                return tally;
+            }
+        }
+    }
+
+    /// Steps one and two. Says how many are left.
+    fn resolve(
+        &mut self,
+        ways: &impl Ways,
+        bases: &Bases<'_>,
+        links: &[(u128, &str)],
+        depth: u16,
+        tally: &mut Tally,
+    ) -> usize {
+        let mut found_count = 0;
+        let frontier = ways.frontier();
+        let is_base_normal = ways.normaliser().is_normal_url(bases.url());
+        for (key, href) in links {
+            if self.memo.knows(*key) {
+                tally.remembered_count += 1;
+                continue;
+            }
+            let found = &mut self.found[found_count];
+            let is_home = |host: &str| ways.is_home(host);
+            match found.url.join(bases.url(), is_base_normal, href, ways.normaliser(), is_home) {
+                Ok(true) => {}
+                Ok(false) => {
+                    tally.outside_count += 1;
+                    continue;
+                }
+                Err(_) => {
+                    tally.refused_count += 1;
+                    continue;
+                }
+            }
+            let id = found.url.id(bases.url().host(), bases.host_key());
+            if ways.is_own(id.host) {
+                frontier.foresee(id.fingerprint);
+                (found.key, found.id) = (*key, id);
+                found_count += 1;
+            } else {
+                ways.send(id.host, candidate(&found.url, depth));
+                self.memo.remember(*key);
+                tally.sent_count += 1;
+            }
+        }
+        found_count
+    }
+
+    /// Steps three and four, for the first of `found`.
+    fn judge(
+        &mut self,
+        ways: &impl Ways,
+        found_count: usize,
+        depth: u16,
+        now: Time,
+        tally: &mut Tally,
+    ) {
+        let mut frontier = ways.frontier();
+        let found = &mut self.found[..found_count];
+        let mut left = [0; LINK_BATCH_COUNT];
+        let mut left_count = 0;
+        for (index, found) in found.iter_mut().enumerate() {
+            found.seen = frontier.check(found.id.fingerprint);
+            if found.seen == Seen::Known {
+                tally.known_count += 1;
+                self.memo.remember(found.key);
+            } else {
+                left[left_count] = index;
+                left_count += 1;
+            }
+        }
+        let left = &left[..left_count];
+        frontier.foresee_hosts(left.iter().map(|index| found[*index].id.host));
+        for (place, index) in left.iter().enumerate() {
+            let Found { key, id, seen, url } = &found[*index];
+            let is_again = left[..place].iter().any(|before| found[*before].id == *id);
+            let seen = if is_again { frontier.check(id.fingerprint) } else { *seen };
+            let note = |queued: &Queued| ways.admitted(queued);
+            let offered = frontier.offer_checked(seen, *id, candidate(url, depth), now, note);
+            tally.count(offered);
+            // One that was dropped is to be judged again, should it come again.
+            if !matches!(offered, Offered::Dropped(_)) {
+                self.memo.remember(*key);
+            }
+        }
+    }
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.remembered_count += other.remembered_count;
+        self.refused_count += other.refused_count;
+        self.outside_count += other.outside_count;
+        self.sent_count += other.sent_count;
+        self.known_count += other.known_count;
+        self.queued_count += other.queued_count;
+        self.deferred_count += other.deferred_count;
+        self.trapped_count += other.trapped_count;
+        self.dropped_count += other.dropped_count;
+    }
+
+    fn count(&mut self, offered: Offered) {
+        *match offered {
+            Offered::Queued => &mut self.queued_count,
+            Offered::Known => &mut self.known_count,
+            Offered::Later => &mut self.deferred_count,
+            Offered::Dropped(reason) if reason.is_trap() => &mut self.trapped_count,
+            Offered::Dropped(_) => &mut self.dropped_count,
+        } += 1;
+    }
+}
+
+fn candidate(url: &Scratch, depth: u16) -> Candidate {
+    let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+    Candidate { url: url.to_url(), depth, class, via, trail }
+}
+
+#[cfg(test)]
+mod tests {
+    // `prop_oneof!` keeps its branches in an `Arc`.
+    #![allow(clippy::disallowed_types)]
+
+    use super::*;
+    use crate::frontier::Caps;
+    use proptest::prelude::*;
+    use std::cell::RefCell;
+
+    /// A core that owns every second host.
+    struct Half {
+        frontier: RefCell<Frontier>,
+        normaliser: Normaliser,
+        sent: RefCell<Vec<Candidate>>,
+        admitted: RefCell<Vec<Queued>>,
+    }
+
+    impl Half {
+        fn new() -> Half {
+            let caps = Caps { host_page_count_max: 20, ..Caps::default() };
+            Half {
+                frontier: RefCell::new(Frontier::new(caps)),
+                normaliser: Normaliser::new(&[]),
+                sent: RefCell::default(),
+                admitted: RefCell::default(),
+            }
+        }
+    }
+
+    impl Ways for Half {
+        type Sieve = crate::frontier::MemorySieve;
+        type Data = ();
+
+        fn frontier(&self) -> RefMut<'_, Frontier> {
+            self.frontier.borrow_mut()
+        }
+
+        fn normaliser(&self) -> &Normaliser {
+            &self.normaliser
+        }
+
+        fn is_home(&self, host: &str) -> bool {
+            host != "away.test"
+        }
+
+        fn is_own(&self, host: HostKey) -> bool {
+            host.0.is_multiple_of(2)
+        }
+
+        fn send(&self, _: HostKey, candidate: Candidate) {
+            self.sent.borrow_mut().push(candidate);
+        }
+
+        fn admitted(&self, queued: &Queued) {
+            self.admitted.borrow_mut().push(queued.clone());
+        }
+    }
+
+    /// One link after the other, with no memo and nothing foreseen.
+    fn one_by_one(half: &Half, base: &Url, hrefs: &[String]) {
+        for href in hrefs {
+            let Ok(url) = base.join(href) else { continue };
+            let url = half.normaliser.normalise(url);
+            if !half.is_home(url.host()) {
+                continue;
+            }
+            let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+            let candidate = Candidate { url, depth: 3, class, via, trail };
+            if half.is_own(candidate.url.host_key()) {
+                let note = |queued: &Queued| half.admitted(queued);
+                half.frontier().offer_noting(candidate, Time::ZERO, note);
+            } else {
+                half.sent.borrow_mut().push(candidate);
+            }
+        }
+    }
+
+    fn href() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "/[a-c]/[a-z]",
+            "[a-c]/[a-z]",
+            "\\.\\./[a-z]",
+            "http://[a-f]\\.test/[a-z]",
+            "//[A-F]\\.test/[a-c]/\\.\\./[a-z]",
+            "/[a-z]\\?b=[12]&a=[12]",
+            "https://[a-c]\\.test:[1-3]/",
+            "(mailto:x|http://away\\.test/|http://\\[|#top|\\?q)",
+            "/(a/){1,6}[a-c]",
+        ]
+    }
+
+    proptest! {
+        /// Together or one by one: the same URLs are queued, in the same order, and told at once.
+        #[test]
+        fn links_in_batches_fare_as_links_one_by_one(
+            pages in prop::collection::vec(
+                ("http://[a-d]\\.test/([a-c]/)?", prop::collection::vec(href(), 0..150)),
+                1..6,
+            ),
+        ) {
+            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::default());
+            for (base, hrefs) in &pages {
+                let base = Url::parse(base).expect("a base");
+                let texts = hrefs.iter().map(String::as_str);
+                let tally = desk.route(&half, &base, texts, 3, Time::ZERO);
+                one_by_one(&naive, &base, hrefs);
+                let Tally { remembered_count, refused_count, outside_count, .. } = tally;
+                let Tally { sent_count, known_count, queued_count, .. } = tally;
+                let Tally { deferred_count, trapped_count, dropped_count, .. } = tally;
+                let sum = remembered_count + refused_count + outside_count + sent_count
+                    + known_count + queued_count + deferred_count + trapped_count + dropped_count;
+                prop_assert_eq!(sum, hrefs.len() as u64);
+                prop_assert_eq!(&*half.admitted.borrow(), &*naive.admitted.borrow());
+            }
+            let mut sent = naive.sent.take();
+            let mut unique = std::collections::HashSet::new();
+            sent.retain(|candidate| unique.insert(candidate.url.clone()));
+            let mut sent_once = half.sent.take();
+            unique.clear();
+            sent_once.retain(|candidate| unique.insert(candidate.url.clone()));
+            prop_assert_eq!(sent_once, sent);
+            let (ours, others) = (half.frontier(), naive.frontier());
+            prop_assert_eq!(ours.pending_url_count(), others.pending_url_count());
+        }
+    }
+}
