@@ -14,7 +14,7 @@ use nephila::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
 use nephila::bench::report::Report;
 use nephila::bench::suites::{self, Suite};
-use nephila::bench::{frontier, hosts, parse, parts, seen};
+use nephila::bench::{frontier, hosts, pages, parse, parts, seen};
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
@@ -322,6 +322,10 @@ fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
         memory_mb: flags.memory,
         core: flags.cores().map_err(usage)?.1.first().copied(),
     };
+    if matches!(flags.course, flags::Course::Pages) {
+        let marks = pages::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
+        return Ok(parts::pages_report(plan, &marks, &command()));
+    }
     let marks = frontier::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
     Ok(parts::frontier_report(plan, &marks, &command()))
 }

@@ -1,4 +1,5 @@
-//! `nephila bench frontier`: what a queued URL costs when the queues are larger than RAM.
+//! `nephila bench frontier --course queues`: what a queued URL costs when the queues are larger
+//! than RAM. What a page costs is the other course, [`super::pages`].
 //!
 //! Every URL is computed from its host and its number there, so that what comes out is compared
 //! whole with what must come: each host's numbers in order, none missing. URLs are pushed, about as
@@ -427,7 +428,7 @@ impl Course {
     }
 }
 
-fn candidate(host: u32, number: u32) -> Candidate {
+pub(super) fn candidate(host: u32, number: u32) -> Candidate {
     let url = Url::rebuild(&format!("http://www.host-{host}.test"), &path(host, number));
     // Some hosts are known from sitemaps alone.
     let class = if host.is_multiple_of(8) { Class::Low } else { Class::Normal };
@@ -435,7 +436,7 @@ fn candidate(host: u32, number: u32) -> Candidate {
 }
 
 /// A path of 20 to 60 bytes; some 40 in the mean.
-fn path(host: u32, number: u32) -> String {
+pub(super) fn path(host: u32, number: u32) -> String {
     const WORDS: [&str; 8] =
         ["news", "articles", "products", "2026", "category", "about-us", "shop", "archive"];
     let mut random = mixed(u64::from(host) << 32 | u64::from(number));
@@ -451,7 +452,7 @@ fn path(host: u32, number: u32) -> String {
 }
 
 /// SplitMix64's finish.
-fn mixed(number: u64) -> u64 {
+pub(super) fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)

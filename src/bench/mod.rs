@@ -2,15 +2,16 @@
 //! page with plots.
 //!
 //! Suites of whole crawls ([`suites`]) run a [`course`] several times; [`limit`] is the ceiling
-//! they are judged by; [`frontier`], [`seen`], [`hosts`] and [`parse`] measure single parts: real
-//! files, real memory, one core. A [`report`] says what, where and how it was measured. They use
-//! the crate's modules as the crawler does; nothing imports them.
+//! they are judged by; [`pages`], [`frontier`], [`seen`], [`hosts`] and [`parse`] measure single
+//! parts: real files, real memory, one core. A [`report`] says what, where and how it was measured.
+//! They use the crate's modules as the crawler does; nothing imports them.
 
 pub mod course;
 mod error;
 pub mod frontier;
 pub mod hosts;
 pub mod limit;
+pub mod pages;
 pub mod parse;
 pub mod parts;
 mod plot;

@@ -2,7 +2,7 @@
 
 use super::plot::{Lines, Scale};
 use super::report::{Machine, Plot, Report, Table, strings};
-use super::{frontier, hosts, parse, seen};
+use super::{frontier, hosts, pages, parse, seen};
 use crate::base::WallTime;
 use crate::sys::process;
 use serde_json::{Value, json};
@@ -124,6 +124,57 @@ pub fn frontier_report(plan: frontier::Plan, marks: &[frontier::Mark], command: 
         tables: vec![Table { title, columns: strings(&columns), rows }],
         plots: vec![growth("A push and a visit", "queued", series)],
         data: frontier::json(marks),
+        ..report("frontier", about, command)
+    }
+}
+
+pub fn pages_report(plan: frontier::Plan, marks: &[pages::Mark], command: &str) -> Report {
+    let columns = [
+        "queued",
+        "pages/s by CPU",
+        "pages/s by wall",
+        "us a page",
+        "growth",
+        "us to pop",
+        "us for links",
+        "us for the disk",
+        "remembered",
+        "known",
+        "deferred",
+        "new",
+        "RSS MB",
+    ];
+    let first_ns = marks.first().map_or(1.0, pages::Mark::page_ns);
+    let row = |mark: &pages::Mark| {
+        let (by_cpu, by_wall) = mark.pages_per_second();
+        let us = |ns: f64| format!("{:.2}", ns / 1e3);
+        let mut row = vec![
+            mark.queued_count.to_string(),
+            format!("{by_cpu:.0}"),
+            format!("{by_wall:.0}"),
+            us(mark.page_ns()),
+            format!("{:+.0} %", (mark.page_ns() / first_ns - 1.0) * 100.0),
+            us(mark.pop_ns),
+            us(mark.links_ns),
+            us(mark.jobs_ns),
+        ];
+        row.extend(mark.shares().map(|share| format!("{share:.1}")));
+        row.push(format!("{:.0}", mark.resident_bytes as f64 / 1e6));
+        row
+    };
+    let line = marks.iter().map(|mark| (mark.queued_count as f64, mark.page_ns())).collect();
+    let title = "A page, without the making of its links".to_owned();
+    let rows = marks.iter().map(row).collect();
+    let about = format!(
+        "a page: a host and its URL popped, 60 links in by their texts, 6 of them new, the host \
+         released. {} hosts, {} MB of their queues in RAM, URL seen on disk, one core, no network. \
+         Of the links 20 are popular, 30 were taken lately, 4 any time. None is lost.",
+        plan.host_count, plan.memory_mb
+    );
+    Report {
+        tables: vec![Table { title, columns: strings(&columns), rows }],
+        plots: vec![growth("A page", "queued", vec![("page".to_owned(), line)])],
+        data: pages::json(marks),
         ..report("frontier", about, command)
     }
 }

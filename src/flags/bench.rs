@@ -52,6 +52,9 @@ pub struct BenchFlags {
     /// How known URLs are drawn: popular ones often (as links are), or all alike
     #[arg(long, value_enum, default_value = "skewed")]
     pub draw: Draw,
+    /// What is measured of the frontier: pages with their links, or the queues alone
+    #[arg(long, value_enum, default_value = "pages")]
+    pub course: Course,
     /// Hosts of the web, or that the queued URLs belong to (default: as the suite says)
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -144,7 +147,7 @@ pub enum Suite {
     Parse,
     /// URL seen, its files on disk
     Seen,
-    /// Queues larger than RAM
+    /// Pop, 60 links in, 6 new; or queues larger than RAM
     Frontier,
     /// Hosts that have nothing left to fetch
     Hosts,
@@ -164,6 +167,12 @@ impl Suite {
             Suite::Parse | Suite::Seen | Suite::Frontier | Suite::Hosts => return None,
         })
     }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Course {
+    Pages,
+    Queues,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -2,7 +2,7 @@
 
 mod bench;
 
-pub use bench::{BenchFlags, Draw, Suite};
+pub use bench::{BenchFlags, Course, Draw, Suite};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use nephila::config::{ConfigError, Settings, parse_cores};
