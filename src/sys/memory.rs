@@ -1,5 +1,5 @@
-//! Hints about memory: what will be read soon, what should lie in large pages, and that freed memory
-//! will be needed again. They change nothing but time.
+//! Hints about memory: what will be read soon, what should lie in large pages, and that freed
+//! memory will be needed again. They change nothing but time.
 
 use mimalloc as _;
 use std::ffi::c_void;

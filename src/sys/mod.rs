@@ -4,7 +4,8 @@
 //! What is unsafe and why safe code would lose: the socket ring hands memory to the kernel and gets
 //! it back by completion (measured in DESIGN.md: 65-73 K pages/s against 27-44 K over a safe
 //! TcpStream). The rules that make it sound are at [`uring::Uring`] and [`pool::BufferPool`]. The
-//! vector instructions of [`scan`] and [`block`] double the speed of reading a page (measured there).
+//! vector instructions of [`scan`] double the speed of reading a page (measured there); those of
+//! [`block`] look at 64 bytes at a time, and took SimHash from 434 to 367 thousand instructions.
 #![allow(unsafe_code)]
 
 pub mod block;

@@ -16,7 +16,7 @@ pub(super) struct Direct {
     fd: OwnedFd,
     /// What stands in the file behind its last whole block.
     tail: RefCell<Vec<u8>>,
-    /// Room to put blocks together. Its aligned part is found anew each time: a `Vec` promises none.
+    /// Room to put blocks together. Its aligned part is found anew each time: a `Vec` has none.
     room: RefCell<Vec<u8>>,
 }
 
