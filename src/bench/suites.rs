@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 /// Hosts of `cold`, a page each: some ten seconds of work.
 const COLD_HOST_COUNT: u32 = 40_000;
+/// Delays over which the hosts of `latency` begin.
+const START_SPREAD_COUNT: u64 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
@@ -122,12 +124,15 @@ fn latency(
     for percent in [50, 80, 95] {
         let host_count = ((capacity * f64::from(percent) / 100.0) as u32).max(1);
         let bench = bench_course(options)?;
-        // As many requests in any part of a second as in another.
-        let settings = Settings { start_spread_ms: bench.settings.delay_ms, ..bench.settings };
+        // As many requests in any part of a second as in another: slowly, for a first visit costs
+        // more than the later ones, and those that had to wait then would be a heap ever after.
+        let start_spread_ms = START_SPREAD_COUNT * bench.settings.delay_ms;
+        let settings = Settings { start_spread_ms, ..bench.settings };
         let course = Course {
             label: format!("{percent} % of {capacity:.0}/s"),
             host_count,
             page_count: u64::from(host_count) * 500,
+            warm_seconds: bench.warm_seconds + start_spread_ms.div_ceil(1_000),
             settings,
             ..bench
         };

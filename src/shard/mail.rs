@@ -37,13 +37,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// journal.
     async fn take_seeds(&self, candidates: Vec<Candidate>) {
         self.begin_checkpoints();
-        let begun = self.world.now();
         let mut candidates = candidates.into_iter().peekable();
         while candidates.peek().is_some() {
+            // Each step from its own time: those that were taken late would all be due at once.
+            let now = self.world.now();
             for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
                 let host = candidate.url.host_key();
                 self.offer(candidate);
-                self.spread_start(host, begun);
+                self.spread_start(host, now);
             }
             self.world.yield_now().await;
             if let Some(journal) = &self.journal
@@ -55,7 +56,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// A seed's host has its first turn at a moment of the opening that its name decides.
-    fn spread_start(&self, host: HostKey, begun: Time) {
+    fn spread_start(&self, host: HostKey, now: Time) {
         let spread_ms = self.plan.settings.start_spread_ms;
         if spread_ms == 0 {
             return;
@@ -65,7 +66,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             // Not the top bits: they say which core a host is on.
             let share = f64::from(host.0 as u32) / f64::from(u32::MAX);
             let wait = Duration::from_millis(spread_ms).mul_f64(share);
-            frontier.postpone(id, begun + wait);
+            frontier.postpone(id, now + wait);
         }
     }
 
