@@ -199,9 +199,9 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let rate = options.capacity.unwrap_or(1_000.0);
     for host_count in [1_000, 10_000, 100_000, 1_000_000] {
         let delay_ms = (f64::from(host_count) / rate * 1e3) as u64;
-        let (keep_alive_ms, start_spread_ms) = (0, delay_ms);
+        let (keep_alive_count_max, start_spread_ms) = (0, delay_ms);
         let settings =
-            Settings { delay_ms, keep_alive_ms, start_spread_ms, ..bench.settings.clone() };
+            Settings { delay_ms, keep_alive_count_max, start_spread_ms, ..bench.settings.clone() };
         courses.push(Course {
             label: format!("{host_count} hosts at {rate:.0}/s"),
             host_count,
