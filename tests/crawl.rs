@@ -8,28 +8,16 @@ use nephila::url::registrable_domain;
 use nephila::web::truth::Expect;
 use nephila::web::{Web, WebSpec};
 use std::collections::{BTreeMap, BTreeSet};
-use support::{Crawl, crawl, settings};
+use support::{Crawl, crawl, page_counts, settings};
 
 fn spec(profile: &str, host_count: u32, page_count: u64) -> WebSpec {
     let spec = WebSpec::profile(profile).expect("a profile");
     WebSpec { host_count, page_count, ..spec }
 }
 
-/// Requests by URL, robots.txt and sitemaps aside.
-fn requests(spec: &WebSpec, crawl: &Crawl) -> BTreeMap<String, u32> {
-    let mut counts = BTreeMap::new();
-    let is_page = |path: &str| path != "/robots.txt" && !path.starts_with("/sitemap");
-    for entry in crawl.log.iter().filter(|entry| is_page(&entry.path)) {
-        let port = if spec.port == 80 { String::new() } else { format!(":{}", spec.port) };
-        let host = entry.host.split(':').next().unwrap_or_default();
-        *counts.entry(format!("http://{host}{port}{}", entry.path)).or_default() += 1;
-    }
-    counts
-}
-
 fn assert_exact(spec: &WebSpec, crawl: &Crawl) {
     let web = Web::new(spec.clone()).expect("a sound spec");
-    let mut counts = requests(spec, crawl);
+    let mut counts = page_counts(spec, crawl);
     let mut missing = Vec::new();
     for entry in web.truth().expect("a truth") {
         let url = web.url(entry.place);
