@@ -182,6 +182,9 @@ pub const RING_CLOSE_MS_MAX: u64 = 2_000;
 pub const RING_PREEMPT_MS: u64 = 100;
 /// Longest sleep of glommio's by mistake (see `io::ring::driver`).
 pub const RING_GUARD_MS: u64 = 5;
+/// What a piece of work that does not wait may take before it is counted as a long step, and said
+/// (`NEPHILA_LOG=debug`). Nothing is cut short.
+pub const STEP_MS_MAX: u64 = 5;
 /// Connections the system queues for us before we accept them.
 pub const LISTEN_BACKLOG: i32 = 4_096;
 /// Accepted connections waiting for the program; more stay in the system's queue.
@@ -449,6 +452,8 @@ pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// One of a shard's two write buffers. A buffer is handed to the disk once it is this full; when
 /// both are, writers wait. A single record may overfill it.
 pub const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
+/// Room behind it for the record that fills it; a longer one makes it grow.
+pub const WRITE_BUFFER_OVER_BYTES: usize = 1024 * 1024;
 /// Bytes of one write past the page cache that must be copied first, and of the memory that it is
 /// made from. Large enough for the disk, small enough for the second-level cache.
 pub const DIRECT_WRITE_BYTES: usize = 512 * 1024;

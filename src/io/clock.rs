@@ -30,6 +30,8 @@ pub struct Effort {
     /// Time in system calls that did not wait, and in handing out what they brought.
     pub syscall_ns: u64,
     pub dispatch_ns: u64,
+    /// Of these calls: so long that all else on the core was late.
+    pub long_count: u64,
     /// Pieces received into the ring's buffers, and times that none was free.
     pub piece_count: u64,
     pub starved_count: u64,

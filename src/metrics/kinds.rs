@@ -129,6 +129,8 @@ kinds! {
         TlsResumed = "tls_resumed",
         /// Requests that had to wait for the turn at an address or a domain.
         TurnsAwaited = "turns_awaited",
+        /// Pieces of work that kept a core so long that all else on it was late.
+        LongSteps = "long_steps",
         /// Times another core's mailbox had no room: the batch waited.
         MailboxesFull = "mailboxes_full",
         /// Reports and answers to the control thread that it had no room for.

@@ -7,7 +7,8 @@
 use super::{Notice, Shard};
 use crate::flow::Mail;
 use crate::io::{Outbox, World};
-use crate::metrics::{Metrics, Stage};
+use crate::limits;
+use crate::metrics::{Count, Metrics, Stage};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -17,6 +18,8 @@ pub(super) struct Costs {
     spent_ns: [Cell<u64>; Stage::COUNT],
     /// The sum of all.
     booked_ns: Cell<u64>,
+    /// Pieces of work that kept the core for [`limits::STEP_MS_MAX`] or more.
+    long_count: Cell<u64>,
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
@@ -26,10 +29,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let done = work();
         let took_ns = self.world.now().since(begun).as_nanos() as u64;
         let inner_ns = self.costs.booked_ns.get() - booked_ns;
+        let own_ns = took_ns.saturating_sub(inner_ns);
         let spent = &self.costs.spent_ns[stage.index()];
-        spent.set(spent.get() + took_ns.saturating_sub(inner_ns));
+        spent.set(spent.get() + own_ns);
+        if own_ns >= limits::STEP_MS_MAX * 1_000_000 {
+            self.note_long_step(stage, own_ns);
+        }
         self.costs.booked_ns.set(booked_ns + took_ns.max(inner_ns));
         done
+    }
+
+    /// All else on this core was late by as much.
+    #[cold]
+    fn note_long_step(&self, stage: Stage, own_ns: u64) {
+        self.costs.long_count.set(self.costs.long_count.get() + 1);
+        tracing::debug!(stage = stage.name(), ms = own_ns / 1_000_000, "a long step");
     }
 
     /// As [`Shard::spend`], for work that waits now and then: waiting costs nothing.
@@ -50,5 +64,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let effort = self.world.effort();
         metrics.set_stage_ns(Stage::Ring, effort.syscall_ns);
         metrics.set_stage_ns(Stage::Dispatch, effort.dispatch_ns);
+        metrics.add(Count::LongSteps, self.costs.long_count.get() + effort.long_count);
     }
 }

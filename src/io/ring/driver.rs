@@ -148,10 +148,16 @@ async fn drive(core: std::rc::Weak<Core>) {
         core.wake_inboxes();
         core.feed_starved();
         let dispatched = core.now();
+        let dispatch_ns = dispatched.0 - entered.0;
+        let is_long = syscall_ns + dispatch_ns >= limits::STEP_MS_MAX * 1_000_000;
         core.spend(|effort| {
             effort.syscall_ns += syscall_ns;
-            effort.dispatch_ns += dispatched.0 - entered.0;
+            effort.dispatch_ns += dispatch_ns;
+            effort.long_count += u64::from(is_long);
         });
+        if is_long {
+            tracing::debug!(syscall_ns, dispatch_ns, "a long step of the ring");
+        }
         is_idle = run_tasks().await;
     }
 }
