@@ -7,7 +7,6 @@
 
 use crate::flow::ShardIndex;
 use crate::limits::{NEAR_BUCKET_COUNT_MAX, NEAR_DISTANCE_MAX};
-use hashbrown::HashMap;
 
 const BLOCK_COUNT: u32 = 4;
 const BLOCK_BITS: u32 = 16;
@@ -18,7 +17,7 @@ struct Filed {
     page: u64,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Bucket {
     pages: Vec<Filed>,
     /// Where the next page goes once the bucket is full.
@@ -26,10 +25,19 @@ struct Bucket {
 }
 
 /// This shard's part of the tables.
-#[derive(Default)]
 pub struct NearTable {
-    buckets: HashMap<u32, Bucket>,
+    /// By block and value, [`ROW_COUNT`] to a row; a row is empty until one of its own is asked for.
+    rows: Box<[Vec<Bucket>]>,
     overwritten_count: u64,
+}
+
+const ROW_COUNT: usize = 256;
+
+impl Default for NearTable {
+    fn default() -> NearTable {
+        let rows = vec![Vec::new(); (BLOCK_COUNT << BLOCK_BITS) as usize / ROW_COUNT];
+        NearTable { rows: rows.into(), overwritten_count: 0 }
+    }
 }
 
 /// Which shard owns a block of a SimHash.
@@ -57,7 +65,7 @@ impl NearTable {
     pub fn ask(&mut self, simhash: u64, page: u64, mask: u8) -> Option<u64> {
         let mut nearest: Option<(u32, u64)> = None;
         for block in (0..BLOCK_COUNT).filter(|block| mask & (1 << block) != 0) {
-            let bucket = self.buckets.entry(bucket_key(simhash, block)).or_default();
+            let bucket = self.bucket(bucket_key(simhash, block) as usize);
             for filed in bucket.pages.iter().filter(|filed| filed.page != page) {
                 let distance = (filed.simhash ^ simhash).count_ones();
                 if distance <= NEAR_DISTANCE_MAX && nearest.is_none_or(|(best, _)| distance < best)
@@ -75,6 +83,14 @@ impl NearTable {
             }
         }
         nearest.map(|(_, page)| page)
+    }
+
+    fn bucket(&mut self, key: usize) -> &mut Bucket {
+        let row = &mut self.rows[key / ROW_COUNT];
+        if row.is_empty() {
+            row.resize(ROW_COUNT, Bucket::default());
+        }
+        &mut row[key % ROW_COUNT]
     }
 
     pub fn overwritten_count(&self) -> u64 {
