@@ -4,7 +4,9 @@
 use super::series::Stem;
 use super::{Position, StoreSettings, StoredPage};
 use crate::base::WallTime;
-use crate::limits::{CDXJ_BYTES_MAX, DIRECT_BLOCK_BYTES, WRITE_BUFFER_BYTES};
+use crate::limits::{
+    CDXJ_BYTES_MAX, DIRECT_BLOCK_BYTES, WRITE_BUFFER_BYTES, WRITE_BUFFER_OVER_BYTES,
+};
 use crate::warc::{CdxjLine, PayloadDigest, Record, RecordId, RecordKind, RecordWriter, RefersTo};
 
 /// Bytes for one file, in order; with the file's index if they are its last.
@@ -44,6 +46,12 @@ struct FileUnderWay {
     index: Index,
 }
 
+/// As large as it gets, but for a last record of unusual size: one that grew would be moved, from
+/// page to page that nobody has touched yet.
+pub(super) fn new_buffer() -> Vec<u8> {
+    Vec::with_capacity(WRITE_BUFFER_BYTES + WRITE_BUFFER_OVER_BYTES)
+}
+
 impl Index {
     pub(super) fn push(&mut self, line: &CdxjLine<'_>) {
         line.push(&mut self.text);
@@ -77,7 +85,7 @@ impl Index {
 impl Gatherer {
     pub(super) fn new(settings: StoreSettings, shard: u16, next_serial: u32) -> Gatherer {
         let writer = RecordWriter::new(settings.deflate_level, settings.block_digest);
-        let (file, buffer, from, mark) = (None, Vec::new(), 0, 0);
+        let (file, buffer, from, mark) = (None, new_buffer(), 0, 0);
         Gatherer { settings, shard, next_serial, writer, file, buffer, from, mark }
     }
 

@@ -2,7 +2,7 @@
 //! Decides what is due; does no I/O.
 
 use super::StoreError;
-use super::gather::{Batch, Gatherer};
+use super::gather::{Batch, Gatherer, new_buffer};
 use crate::base::Time;
 use std::task::Waker;
 use std::time::Duration;
@@ -52,7 +52,7 @@ impl State {
     pub(super) fn new(gatherer: Gatherer) -> State {
         State {
             gatherer,
-            outgoing: Outgoing::Idle(Vec::new()),
+            outgoing: Outgoing::Idle(new_buffer()),
             flushed_through: 0,
             synced_through: 0,
             sync_wanted: 0,

@@ -1,6 +1,6 @@
 //! The one task of a store that touches the disk: it appends, syncs, closes and recovers, in order.
 
-use super::gather::Batch;
+use super::gather::{Batch, new_buffer};
 use super::salvage::{close_file, sync_dir};
 use super::series::Stem;
 use super::state::Work;
@@ -92,7 +92,7 @@ impl<W: StoreWorld> WriterTask<W> {
         let mark = batch.mark;
         self.unsynced.push(batch);
         self.append_from(self.unsynced.len() - 1).await?;
-        let empty = self.spare.pop().unwrap_or_default();
+        let empty = self.spare.pop().unwrap_or_else(new_buffer);
         self.shared.state.borrow_mut().note_flushed(empty, mark);
         if self.ends_file() { self.finish().await } else { Ok(()) }
     }
@@ -226,7 +226,7 @@ impl<W: StoreWorld> WriterTask<W> {
             let mark = last.mark;
             self.append_from(0).await?;
             if self.shared.state.borrow().flushed_through < mark {
-                let empty = self.spare.pop().unwrap_or_default();
+                let empty = self.spare.pop().unwrap_or_else(new_buffer);
                 self.shared.state.borrow_mut().note_flushed(empty, mark);
             }
             if self.ends_file() { self.finish().await? } else { self.sync().await? }
