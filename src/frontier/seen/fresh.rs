@@ -18,9 +18,9 @@ pub(super) struct Fresh {
 impl Fresh {
     /// With room for so many before it grows.
     pub(super) fn with_room_for(count: usize) -> Fresh {
-        let places = vec![0; (count * 4).div_ceil(3).max(8)].into_boxed_slice();
-        memory::want_huge_pages(&places);
-        Fresh { places, count: 0, has_zero: false }
+        let mut blank = Blank::for_room(count);
+        while !blank.step() {}
+        blank.into_fresh()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -91,6 +91,36 @@ impl Fresh {
     #[inline]
     fn home(&self, fingerprint: u128) -> usize {
         ((u128::from(fingerprint as u64) * self.places.len() as u128) >> 64) as usize
+    }
+}
+
+/// A [`Fresh`] that is being made, a step at a time: sixteen megabytes are not cleared, nor given by
+/// the system, in the time that a core may be kept.
+pub(super) struct Blank {
+    places: Vec<u128>,
+    place_count: usize,
+}
+
+const BLANK_STEP_COUNT: usize = 1 << 14;
+
+impl Blank {
+    /// With room for so many before it grows.
+    pub(super) fn for_room(count: usize) -> Blank {
+        let place_count = (count * 4).div_ceil(3).max(8);
+        let mut places = Vec::with_capacity(place_count);
+        memory::want_huge_pages(places.spare_capacity_mut());
+        Blank { places, place_count }
+    }
+
+    /// True once it is done.
+    pub(super) fn step(&mut self) -> bool {
+        let cleared_count = (self.places.len() + BLANK_STEP_COUNT).min(self.place_count);
+        self.places.resize(cleared_count, 0);
+        cleared_count == self.place_count
+    }
+
+    pub(super) fn into_fresh(self) -> Fresh {
+        Fresh { places: self.places.into(), count: 0, has_zero: false }
     }
 }
 

@@ -7,7 +7,7 @@
 use super::SeenError;
 use super::batch::{Batch, Needle};
 use super::filter::slice_range;
-use super::fresh::Fresh;
+use super::fresh::{Blank, Fresh};
 use super::order::sorted;
 use super::reader::{Extent, PIECE_BLOCK_COUNT, Piece, Reader, extents};
 use super::run::Run;
@@ -25,8 +25,8 @@ use std::time::Duration;
 pub struct Job<F>(pub(super) Work<F>);
 
 pub(super) enum Work<F> {
-    /// Writes the frozen fingerprints as a run.
-    Flush { fresh: Rc<Fresh>, serial: u64 },
+    /// Writes the frozen fingerprints as a run, and makes the table for those after the next.
+    Flush { fresh: Rc<Fresh>, serial: u64, room: usize },
     /// Finds which deferred fingerprints are in the runs.
     Merge { batch: Rc<Batch>, runs: Vec<Rc<Run<F>>> },
     /// Makes one run of several.
@@ -44,7 +44,7 @@ pub struct Finished<F> {
 }
 
 pub(super) enum Outcome<F> {
-    Flushed(Result<Run<F>, SeenError>),
+    Flushed(Result<(Run<F>, Fresh), SeenError>),
     Merged(Result<Found, SeenError>),
     Compacted(Result<Run<F>, SeenError>),
     Grown(Result<Bloom, SeenError>),
@@ -77,7 +77,9 @@ impl<F: File> Job<F> {
     {
         let mut toil = Toil { world, directory, is_awaited, begun: world.now(), bytes: 0 };
         let outcome = match self.0 {
-            Work::Flush { fresh, serial } => Outcome::Flushed(toil.flush(&fresh, serial).await),
+            Work::Flush { fresh, serial, room } => {
+                Outcome::Flushed(toil.flush(&fresh, serial, room).await)
+            }
             Work::Merge { batch, runs } => Outcome::Merged(toil.merge(&batch, runs).await),
             Work::Compact { runs, serial } => Outcome::Compacted(toil.compact(runs, serial).await),
             Work::Grow { slice, room, fresh, runs } => {
@@ -115,7 +117,12 @@ impl<W: Disk + Clock> Toil<'_, W> {
         }
     }
 
-    async fn flush(&mut self, fresh: &Fresh, serial: u64) -> Result<Run<W::File>, SeenError> {
+    async fn flush(
+        &mut self,
+        fresh: &Fresh,
+        serial: u64,
+        room: usize,
+    ) -> Result<(Run<W::File>, Fresh), SeenError> {
         let mut unsorted = Vec::with_capacity(fresh.len());
         for known in fresh.iter() {
             unsorted.push(*known);
@@ -132,7 +139,12 @@ impl<W: Disk + Clock> Toil<'_, W> {
                 self.step(bytes).await;
             }
         }
-        writer.finish(self.world, self.directory).await
+        let run = writer.finish(self.world, self.directory).await?;
+        let mut next = Blank::for_room(room);
+        while !next.step() {
+            self.world.yield_now().await;
+        }
+        Ok((run, next.into_fresh()))
     }
 
     /// The largest run first: it settles most, and what is settled is not looked for again.

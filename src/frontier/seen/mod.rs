@@ -158,6 +158,8 @@ pub struct DiskSieve<F> {
     filter: Filter,
     fresh: Fresh,
     frozen: Option<Rc<Fresh>>,
+    /// The next to be filled, made while the last was written.
+    spare: Option<Fresh>,
     runs: Vec<Rc<Run<F>>>,
     next_serial: u64,
     gathering: Batch,
@@ -214,8 +216,9 @@ impl<F> DiskSieve<F> {
             limits,
             recent: Recent::with_places(limits.recent_count),
             filter: Filter::new(|_| limits.slice_url_count),
-            fresh: new_fresh(&limits),
+            fresh: Fresh::with_room_for(room_of(&limits)),
             frozen: None,
+            spare: None,
             runs: Vec::new(),
             next_serial: 1,
             gathering: Batch::default(),
@@ -258,13 +261,14 @@ impl<F> DiskSieve<F> {
                 return None;
             }
             self.is_flush_wanted = false;
-            let full = std::mem::replace(&mut self.fresh, new_fresh(&self.limits));
-            self.frozen = Some(Rc::new(full));
+            let empty = self.spare.take();
+            let empty = empty.unwrap_or_else(|| Fresh::with_room_for(room_of(&self.limits)));
+            self.frozen = Some(Rc::new(std::mem::replace(&mut self.fresh, empty)));
         }
         let fresh = self.frozen.clone()?;
         let serial = self.take_serial();
         self.first_lane = Some(Lane::Flush { serial });
-        Some(Work::Flush { fresh, serial })
+        Some(Work::Flush { fresh, serial, room: room_of(&self.limits) })
     }
 
     fn merge_due(&mut self, now: Time, is_idle: bool) -> Option<Work<F>> {
@@ -358,14 +362,15 @@ impl<F> DiskSieve<F> {
         }
     }
 
-    fn end_flush(&mut self, flushed: Result<Run<F>, SeenError>) -> Result<(), SeenError> {
+    fn end_flush(&mut self, flushed: Result<(Run<F>, Fresh), SeenError>) -> Result<(), SeenError> {
         let Some(Lane::Flush { serial }) = self.first_lane.take() else {
             panic!("jobs end once");
         };
         match flushed {
-            Ok(run) => {
+            Ok((run, spare)) => {
                 self.runs.push(Rc::new(run));
                 self.frozen = None;
+                self.spare = Some(spare);
                 self.seen.flush_count += 1;
                 Ok(())
             }
@@ -587,7 +592,8 @@ impl<F> Sieve for DiskSieve<F> {
     }
 }
 
-/// With room for what is admitted while a flush is due, so that it never grows in between.
-fn new_fresh(limits: &SeenLimits) -> Fresh {
-    Fresh::with_room_for(limits.fresh_count + limits.fresh_count / 2)
+/// Of a table of fresh ones: also for what is admitted while a flush is due, so that it never grows
+/// in between.
+fn room_of(limits: &SeenLimits) -> usize {
+    limits.fresh_count + limits.fresh_count / 2
 }

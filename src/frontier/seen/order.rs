@@ -35,8 +35,13 @@ pub(super) async fn sorted<T: Keyed>(items: &[T], clock: &impl Clock) -> Vec<T> 
     for bucket in 0..buckets.count {
         ends[bucket + 1] += ends[bucket];
     }
+    // Room first, as everything else in steps: the system may be slow to give it.
+    let mut sorted = Vec::with_capacity(items.len());
+    for step in items.chunks(SEEN_STEP_COUNT) {
+        sorted.extend_from_slice(step);
+        clock.yield_now().await;
+    }
     // Now the start of each bucket; scattering moves it to its end.
-    let mut sorted = items.to_vec();
     for step in items.chunks(SEEN_STEP_COUNT) {
         for item in step {
             let end = &mut ends[buckets.of(item.key())];
