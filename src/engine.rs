@@ -20,6 +20,8 @@ use crate::limits;
 use crate::metrics::{Gauges, Metrics, Report, merged};
 use crate::resolve::upstream;
 use crate::shard::{self, Notice, Past, Placement, Plan, ShardError};
+use crate::sys::affinity;
+use crate::sys::memory;
 use crate::sys::process::{self, Signals};
 use crate::url::{Url, registrable_domain};
 use crossbeam::channel::Sender;
@@ -122,7 +124,7 @@ pub fn resume(
 
 fn checked(settings: Settings) -> Result<(Settings, Vec<usize>), EngineError> {
     settings.check().map_err(EngineError::Config)?;
-    let cores = settings.cores_among(&process::allowed_cores()).map_err(EngineError::Config)?;
+    let cores = settings.cores_among(&affinity::allowed_cores()).map_err(EngineError::Config)?;
     Ok((within_open_files(settings, cores.len()), cores))
 }
 
@@ -136,9 +138,14 @@ fn run(
     signals: Option<&Signals>,
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
+    memory::make_ready((plan.settings.ready_memory_mb << 20) * cores.len());
+    // What does not fetch leaves the fetching cores alone, where there are others.
+    let mut others = affinity::allowed_cores();
+    others.retain(|core| !cores.contains(core));
+    let _kept = (!others.is_empty()).then(|| affinity::keep_to(&others));
     let begun_ns = process::monotonic_ns();
     let (notices, inbox) = crossbeam::channel::bounded(limits::NOTICE_COUNT_MAX);
-    let mut fleet = Fleet::start(cores, &plan, directory.path(), &notices)?;
+    let mut fleet = Fleet::start(cores, &others, &plan, directory.path(), &notices)?;
     drop(notices);
     let mut steering = Steering::new(&plan.settings, cores.len(), inbox, directory.path());
     let reason = match steering.gather(&fleet, signals) {
@@ -245,6 +252,7 @@ struct Fleet {
 impl Fleet {
     fn start(
         cores: &[usize],
+        others: &[usize],
         plan: &Plan,
         directory: &Path,
         notices: &Sender<Notice>,
@@ -265,10 +273,14 @@ impl Fleet {
                 .map(|(peer, outbox)| (peer != index).then(|| outbox.clone()))
                 .collect();
             let (plan, directory) = (plan.clone(), directory.to_owned());
+            let others = others.to_owned();
             let control = ThreadOutbox(notices.clone());
             let shard = ShardIndex(index as u16);
             let main = move || async move {
                 let world = RingWorld::new(wake, Some(&directory)).map_err(EngineError::Ring)?;
+                if !others.is_empty() {
+                    world.keep_workers_to(&others);
+                }
                 let inbox = inbox.bind(&world);
                 let end = shard::run(world.clone(), shard, plan, inbox, peers, control).await;
                 world.close_streams().await;

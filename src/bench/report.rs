@@ -4,7 +4,7 @@
 use super::BenchError;
 use super::plot::{Bars, Lines, escaped};
 use crate::base::WallTime;
-use crate::sys::process;
+use crate::sys::affinity;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
@@ -77,7 +77,7 @@ impl Machine {
         let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok());
         Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
-            core_count: process::allowed_cores().len(),
+            core_count: affinity::allowed_cores().len(),
             memory_mb: memory_kb.unwrap_or(0) / 1_024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             load: read("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" "),

@@ -67,6 +67,9 @@ settings! {
         allow_private: bool = false, Any, "",
             "Connect to private, loopback and other non-public addresses.";
 
+        ready_memory_mb: usize = 0, 0..=1_048_576, "MB per core",
+            "Memory that is touched before the crawl begins, so that tables and buffers need not \
+             wait for it as they grow: worth it where the system is slow to give it.";
         cores: Vec<usize> = Vec::new(), 0..=1_023, "",
             "Cores to run on, one shard each; empty is all that the system lets us use.";
         fetch_slots: usize = 8_192, 1..=65_536, "per core",

@@ -5,7 +5,7 @@ use nephila::bench::course::Grounds;
 use nephila::bench::suites;
 use nephila::config::{ConfigError, parse_cores};
 use nephila::limits::{QUEUE_RESIDENT_MB, QUEUE_RESIDENT_MB_MAX};
-use nephila::sys::process;
+use nephila::sys::affinity;
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -84,7 +84,7 @@ impl BenchFlags {
     /// The cores of the web and of the crawler: one is the web's, the others are the crawler's; on
     /// a machine with one core they share it.
     pub fn cores(&self) -> Result<(usize, Vec<usize>), ConfigError> {
-        let allowed = process::allowed_cores();
+        let allowed = affinity::allowed_cores();
         let web = self.web_core.or(allowed.first().copied()).unwrap_or(0);
         let mut cores: Vec<usize> = allowed.into_iter().filter(|core| *core != web).collect();
         if let Some(list) = &self.cores {

@@ -54,6 +54,7 @@ use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::race::race;
+use crate::base::watermark::Watermark;
 use crate::config::{Settings, Stay};
 use crate::dedup::{Digests, NearTable};
 use crate::fetch::{Client, Patience, TlsPolicy};
@@ -166,6 +167,8 @@ struct Shard<W: World, O, C> {
     draining: Cell<bool>,
     halted: Cell<bool>,
     ended: Cell<bool>,
+    /// Of the shard nothing is wanted any more, once it has risen.
+    over: Watermark,
 }
 
 /// Questions to other shards that are open, by ticket.
@@ -197,7 +200,9 @@ where
     let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
     let spawn = |stage: Stage, task: Pin<Box<dyn Future<Output = ()>>>| {
         let shard = shard.clone();
-        shard.world.clone().spawn(async move { shard.spend_on(stage, task).await });
+        shard.world.clone().spawn(async move {
+            race(shard.spend_on(stage, task), shard.over.reached(1)).await;
+        });
     };
     spawn(Stage::Mail, Box::pin(shard.clone().take_mail(inbox)));
     spawn(Stage::Schedule, Box::pin(shard.clone().keep_house()));
@@ -219,6 +224,10 @@ where
     }
     let report = shard.report();
     shard.client.close_all();
+    // Who still waits for something would keep the shard, all its tables with it, for good.
+    shard.over.step();
+    shard.world.yield_now().await;
+    tracing::debug!("left of the shard: {} holders", Rc::strong_count(&shard));
     Ok(report)
 }
 
@@ -310,6 +319,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             draining: Cell::new(false),
             halted: Cell::new(false),
             ended: Cell::new(false),
+            over: Watermark::default(),
             world,
             plan,
         })

@@ -53,6 +53,18 @@ pub fn keep_freed() {
     unsafe { mi_option_set(PURGE_DELAY, -1) }
 }
 
+/// Has the system give so much memory, and the allocator keep it ([`keep_freed`]): what is
+/// allocated later is there. A huge page that must be found and cleared first keeps a core for 0.2
+/// ms, and for 5 in a virtual machine whose host has to find it too.
+pub fn make_ready(bytes: usize) {
+    let piece = |_| vec![1u8; READY_PIECE_BYTES];
+    let touched: Vec<Vec<u8>> = (0..bytes / READY_PIECE_BYTES).map(piece).collect();
+    drop(std::hint::black_box(touched));
+}
+
+/// Allocated at a time: freed, it is free for pieces of any size.
+const READY_PIECE_BYTES: usize = 16 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,7 @@
 //! [`block`] look at 64 bytes at a time, and took SimHash from 434 to 367 thousand instructions.
 #![allow(unsafe_code)]
 
+pub mod affinity;
 pub mod block;
 pub mod file;
 pub mod memory;

@@ -68,18 +68,6 @@ pub fn raise_open_files(wanted: u64) -> Result<u64, i32> {
     Ok(limit.rlim_cur)
 }
 
-/// The cores this process may run on, in order.
-pub fn allowed_cores() -> Vec<usize> {
-    // SAFETY: an all-zero set is valid and as long as said.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return vec![0];
-        }
-        (0..libc::CPU_SETSIZE as usize).filter(|core| libc::CPU_ISSET(*core, &set)).collect()
-    }
-}
-
 /// Resident memory of this process now and at its peak, in bytes.
 pub fn resident_bytes() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

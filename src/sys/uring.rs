@@ -3,6 +3,7 @@
 //! In: [`Operation`]s with a tag. Out: [`Event`]s, each with its tag, its result and, at the end of
 //! the operation, the memory it owned. Owned by the core that made it (SINGLE_ISSUER).
 
+use super::affinity;
 use super::pool::{BufferPool, Lease};
 use super::socket::RawAddress;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -127,6 +128,12 @@ impl Uring {
             pool,
             backlog: std::collections::VecDeque::new(),
         })
+    }
+
+    /// Lets the kernel's own workers, who do what would block this thread, run on `cores` alone.
+    pub fn keep_workers_to(&self, cores: &[usize]) -> Result<(), i32> {
+        let kept = self.ring.submitter().register_iowq_aff(&affinity::set_of(cores));
+        kept.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }
 
     /// Queues an operation; it reaches the kernel at the next [`Uring::turn`].

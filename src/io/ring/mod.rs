@@ -133,6 +133,14 @@ impl RingWorld {
             .map_err(|error| RingError::Executor(error.to_string()))
     }
 
+    /// Lets the kernel's workers for this core's files run on `cores` alone. Where it refuses, they
+    /// run beside this core's tasks.
+    pub fn keep_workers_to(&self, cores: &[usize]) {
+        if let Err(number) = self.0.uring.borrow().keep_workers_to(cores) {
+            tracing::info!("the kernel's file workers stay on the core: system error {number}");
+        }
+    }
+
     /// Ends the driver: nothing completes after this. Streams still open are closed by the system.
     pub fn stop(&self) {
         self.0.stopped.set(true);
