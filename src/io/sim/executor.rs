@@ -159,7 +159,9 @@ impl Executor {
             self.tasks.borrow_mut().release(key);
         } else {
             let doomed = self.tasks.borrow_mut().put_back(key, task);
-            drop(doomed);
+            if let Some(doomed) = doomed {
+                doomed.bell.silence();
+            }
         }
     }
 
@@ -295,6 +297,7 @@ impl Tasks {
                 Slot::Waiting(task) if lane.is_none_or(|lane| lane == task.bell.lane()) => {
                     self.free.push(index);
                     if let Slot::Waiting(task) = std::mem::replace(slot, Slot::Free) {
+                        task.bell.silence();
                         dead.push(task);
                     }
                 }

@@ -59,6 +59,12 @@ impl Bell {
         &self.waker
     }
 
+    /// The task was killed: no wake queues it again. What it held is dropped in an order that may
+    /// be a hash table's, and wakes others of the dead on its way.
+    pub fn silence(&self) {
+        self.wake.queued.store(true, Ordering::Release);
+    }
+
     /// The task left the queue and is about to be polled: from here on a wake queues it again.
     pub fn answer(&self) {
         self.wake.queued.store(false, Ordering::Release);
