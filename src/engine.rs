@@ -142,7 +142,14 @@ fn run(
     // What does not fetch leaves the fetching cores alone, where there are others.
     let mut others = affinity::allowed_cores();
     others.retain(|core| !cores.contains(core));
-    let _kept = (!others.is_empty()).then(|| affinity::keep_to(&others));
+    let _kept = match affinity::keep_to(&others) {
+        Ok(kept) => Some(kept),
+        Err(_) if others.is_empty() => None,
+        Err(number) => {
+            tracing::info!("the control thread stays on the shards' cores: system error {number}");
+            None
+        }
+    };
     let begun_ns = process::monotonic_ns();
     let (notices, inbox) = crossbeam::channel::bounded(limits::NOTICE_COUNT_MAX);
     let mut fleet = Fleet::start(cores, &others, &plan, directory.path(), &notices)?;

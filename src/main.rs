@@ -322,9 +322,14 @@ fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
         memory_mb: flags.memory,
         core: flags.cores().map_err(usage)?.1.first().copied(),
     };
-    if matches!(flags.course, flags::Course::Pages) {
-        let marks = pages::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
-        return Ok(parts::pages_report(plan, &marks, &command()));
+    let links = match flags.course {
+        flags::Course::Pages => Some(pages::Links::Texts),
+        flags::Course::Urls => Some(pages::Links::Urls),
+        flags::Course::Queues => None,
+    };
+    if let Some(links) = links {
+        let marks = pages::run(plan, links, dir, |mark| say(&mark.text())).map_err(failed)?;
+        return Ok(parts::pages_report(plan, links, &marks, &command()));
     }
     let marks = frontier::run(plan, dir, |mark| say(&mark.text())).map_err(failed)?;
     Ok(parts::frontier_report(plan, &marks, &command()))

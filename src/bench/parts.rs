@@ -128,7 +128,12 @@ pub fn frontier_report(plan: frontier::Plan, marks: &[frontier::Mark], command: 
     }
 }
 
-pub fn pages_report(plan: frontier::Plan, marks: &[pages::Mark], command: &str) -> Report {
+pub fn pages_report(
+    plan: frontier::Plan,
+    links: pages::Links,
+    marks: &[pages::Mark],
+    command: &str,
+) -> Report {
     let columns = [
         "queued",
         "pages/s by CPU",
@@ -166,10 +171,15 @@ pub fn pages_report(plan: frontier::Plan, marks: &[pages::Mark], command: &str) 
     let title = "A page, without the making of its links".to_owned();
     let rows = marks.iter().map(row).collect();
     let about = format!(
-        "a page: a host and its URL popped, 60 links in by their texts, 6 of them new, the host \
-         released. {} hosts, {} MB of their queues in RAM, URL seen on disk, one core, no network. \
-         Of the links 20 are popular, 30 were taken lately, 4 any time. None is lost.",
-        plan.host_count, plan.memory_mb
+        "a page: a host and its URL popped, 60 links in {}, 6 of them new, the host released. {} \
+         hosts, {} MB of their queues in RAM, URL seen on disk, one core, no network. Of the links \
+         20 are popular, 30 were taken lately, 4 any time. None is lost.",
+        match links {
+            pages::Links::Texts => "by their texts",
+            pages::Links::Urls => "as URLs, as another core sends them",
+        },
+        plan.host_count,
+        plan.memory_mb
     );
     Report {
         tables: vec![Table { title, columns: strings(&columns), rows }],

@@ -52,7 +52,8 @@ pub struct BenchFlags {
     /// How known URLs are drawn: popular ones often (as links are), or all alike
     #[arg(long, value_enum, default_value = "skewed")]
     pub draw: Draw,
-    /// What is measured of the frontier: pages with their links, or the queues alone
+    /// What is measured of the frontier: pages with the texts of their links, pages whose links
+    /// come as URLs, or the queues alone
     #[arg(long, value_enum, default_value = "pages")]
     pub course: Course,
     /// Hosts of the web, or that the queued URLs belong to (default: as the suite says)
@@ -172,6 +173,7 @@ impl Suite {
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Course {
     Pages,
+    Urls,
     Queues,
 }
 

@@ -12,6 +12,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.sieve.foresee(fingerprint);
     }
 
+    /// As [`Frontier::foresee`], one step on.
+    pub fn foresee_further(&self, fingerprint: Fingerprint) {
+        self.sieve.foresee_further(fingerprint);
+    }
+
     /// That URLs of these hosts are to be queued: step by step, each as far as the one before has
     /// told where to look. Beyond [`LINK_BATCH_COUNT`] hosts it gives up.
     pub fn foresee_hosts(&self, keys: impl Iterator<Item = HostKey> + Clone) {

@@ -38,6 +38,9 @@ pub trait Sieve {
     /// That a probe is to come soon: a hint, to ask memory for what it will read.
     fn foresee(&self, _: Fingerprint) {}
 
+    /// As [`Sieve::foresee`], once what that asked for is there: a further step of the same way.
+    fn foresee_further(&self, _: Fingerprint) {}
+
     /// Remembers a fingerprint. Admitting one twice changes nothing.
     fn admit(&mut self, fingerprint: Fingerprint);
 

@@ -1,8 +1,8 @@
 //! The links of a page: from their texts to the frontier, or to the core that owns their host.
 //!
-//! In: the base of a page and the texts of its links. Out: URLs that are new or whose turn at the
-//! disk has yet to come, given to the frontier; URLs of other cores' hosts, given to whoever sends
-//! them; a [`Tally`]. Owned by one core.
+//! In: the base of a page and the texts of its links; URLs that other cores have sent. Out: URLs
+//! that are new or whose turn at the disk has yet to come, given to the frontier; URLs of other
+//! cores' hosts, given to whoever sends them; a [`Tally`]. Owned by one core.
 //!
 //! Most links are known, and what costs is to find that out: every gate is a table larger than the
 //! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] at a time, and
@@ -11,6 +11,8 @@
 //! 2. The others are joined and normalised in buffers that are used again, and hashed once.
 //! 3. URL seen. Known ones are done.
 //! 4. The few that are left become URLs of their own, and are offered one by one.
+//!
+//! What comes from other cores begins with the third: it was joined where it was found.
 //!
 //! What is asked for beforehand changes nothing, and between the check of a URL and its offer only
 //! links of the same batch are taken: one that stands in the batch twice is checked again.
@@ -61,22 +63,23 @@ pub struct LinkDesk {
     memo: LinkMemo,
     /// Links that the memo did not know, in the order of the page.
     found: Vec<Found>,
+    /// Who they are.
+    ids: Vec<UrlId>,
 }
 
 struct Found {
     key: u128,
-    id: UrlId,
-    seen: Seen,
     url: Scratch,
 }
 
 impl Default for LinkDesk {
     fn default() -> LinkDesk {
         let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
-        let found = || Found { key: 0, id: none, seen: Seen::Known, url: Scratch::default() };
+        let found = || Found { key: 0, url: Scratch::default() };
         LinkDesk {
             memo: LinkMemo::default(),
             found: std::iter::repeat_with(found).take(LINK_BATCH_COUNT).collect(),
+            ids: vec![none; LINK_BATCH_COUNT],
         }
     }
 }
@@ -141,7 +144,7 @@ impl LinkDesk {
             let id = found.url.id(bases.url().host(), bases.host_key());
             if ways.is_own(id.host) {
                 frontier.foresee(id.fingerprint);
-                (found.key, found.id) = (*key, id);
+                (found.key, self.ids[found_count]) = (*key, id);
                 found_count += 1;
             } else {
                 ways.send(id.host, candidate(&found.url, depth));
@@ -161,34 +164,73 @@ impl LinkDesk {
         now: Time,
         tally: &mut Tally,
     ) {
-        let mut frontier = ways.frontier();
-        let found = &mut self.found[..found_count];
-        let mut left = [0; LINK_BATCH_COUNT];
-        let mut left_count = 0;
-        for (index, found) in found.iter_mut().enumerate() {
-            found.seen = frontier.check(found.id.fingerprint);
-            if found.seen == Seen::Known {
-                tally.known_count += 1;
-                self.memo.remember(found.key);
-            } else {
-                left[left_count] = index;
-                left_count += 1;
-            }
-        }
-        let left = &left[..left_count];
-        frontier.foresee_hosts(left.iter().map(|index| found[*index].id.host));
-        for (place, index) in left.iter().enumerate() {
-            let Found { key, id, seen, url } = &found[*index];
-            let is_again = left[..place].iter().any(|before| found[*before].id == *id);
-            let seen = if is_again { frontier.check(id.fingerprint) } else { *seen };
-            let note = |queued: &Queued| ways.admitted(queued);
-            let offered = frontier.offer_checked(seen, *id, candidate(url, depth), now, note);
+        let found = &self.found[..found_count];
+        let made = |index: usize| candidate(&found[index].url, depth);
+        admit(ways, &self.ids[..found_count], now, made, |index, offered| {
             tally.count(offered);
             // One that was dropped is to be judged again, should it come again.
             if !matches!(offered, Offered::Dropped(_)) {
-                self.memo.remember(*key);
+                self.memo.remember(found[index].key);
+            }
+        });
+    }
+
+    /// Takes URLs of own hosts in that other cores have found.
+    pub fn take(
+        &mut self,
+        ways: &impl Ways,
+        candidates: impl Iterator<Item = Candidate>,
+        now: Time,
+    ) -> Tally {
+        let (mut tally, mut candidates) = (Tally::default(), candidates.fuse());
+        let mut sent = [const { None }; LINK_BATCH_COUNT];
+        loop {
+            let mut count = 0;
+            for (place, candidate) in sent.iter_mut().zip(candidates.by_ref()) {
+                self.ids[count] = candidate.url.id();
+                ways.frontier().foresee(self.ids[count].fingerprint);
+                *place = Some(candidate);
+                count += 1;
+            }
+            if count == 0 {
+                return tally;
+            }
+            let own = |index: usize| sent[index].take().expect("each is offered once");
+            admit(ways, &self.ids[..count], now, own, |_, offered| tally.count(offered));
+        }
+    }
+}
+
+/// Steps three and four. `candidate` makes one of the link at an index, if it is not known;
+/// `settled` hears what became of each.
+fn admit(
+    ways: &impl Ways,
+    ids: &[UrlId],
+    now: Time,
+    mut candidate: impl FnMut(usize) -> Candidate,
+    mut settled: impl FnMut(usize, Offered),
+) {
+    let mut frontier = ways.frontier();
+    let mut left = [(0, Seen::New); LINK_BATCH_COUNT];
+    let mut left_count = 0;
+    ids.iter().for_each(|id| frontier.foresee_further(id.fingerprint));
+    for (index, id) in ids.iter().enumerate() {
+        match frontier.check(id.fingerprint) {
+            Seen::Known => settled(index, Offered::Known),
+            seen => {
+                left[left_count] = (index, seen);
+                left_count += 1;
             }
         }
+    }
+    let left = &left[..left_count];
+    frontier.foresee_hosts(left.iter().map(|(index, _)| ids[*index].host));
+    for (place, (index, seen)) in left.iter().enumerate() {
+        let id = ids[*index];
+        let is_again = left[..place].iter().any(|(before, _)| ids[*before] == id);
+        let seen = if is_again { frontier.check(id.fingerprint) } else { *seen };
+        let note = |queued: &Queued| ways.admitted(queued);
+        settled(*index, frontier.offer_checked(seen, id, candidate(*index), now, note));
     }
 }
 
@@ -227,13 +269,50 @@ mod tests {
     #![allow(clippy::disallowed_types)]
 
     use super::*;
-    use crate::frontier::Caps;
+    use crate::frontier::{Caps, MemorySieve};
     use proptest::prelude::*;
     use std::cell::RefCell;
+    use std::collections::HashSet;
+
+    /// Does not know of a third of what is new, and never will.
+    #[derive(Default)]
+    struct Doubtful {
+        sure: MemorySieve,
+        deferred: Vec<Candidate>,
+    }
+
+    impl Sieve for Doubtful {
+        fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
+            match self.sure.probe(fingerprint) {
+                Seen::New if fingerprint.0.is_multiple_of(3) => Seen::Later,
+                seen => seen,
+            }
+        }
+
+        fn admit(&mut self, fingerprint: Fingerprint) {
+            self.sure.admit(fingerprint);
+        }
+
+        fn defer(&mut self, _: Fingerprint, candidate: Candidate, _: Time) {
+            self.deferred.push(candidate);
+        }
+
+        fn settle(&mut self) -> Option<Candidate> {
+            None
+        }
+
+        fn deferred_count(&self) -> usize {
+            self.deferred.len()
+        }
+
+        fn is_full(&self) -> bool {
+            false
+        }
+    }
 
     /// A core that owns every second host.
     struct Half {
-        frontier: RefCell<Frontier>,
+        frontier: RefCell<Frontier<Doubtful>>,
         normaliser: Normaliser,
         sent: RefCell<Vec<Candidate>>,
         admitted: RefCell<Vec<Queued>>,
@@ -243,7 +322,7 @@ mod tests {
         fn new() -> Half {
             let caps = Caps { host_page_count_max: 20, ..Caps::default() };
             Half {
-                frontier: RefCell::new(Frontier::new(caps)),
+                frontier: RefCell::new(Frontier::with_sieve(Doubtful::default(), caps)),
                 normaliser: Normaliser::new(&[]),
                 sent: RefCell::default(),
                 admitted: RefCell::default(),
@@ -252,10 +331,10 @@ mod tests {
     }
 
     impl Ways for Half {
-        type Sieve = crate::frontier::MemorySieve;
+        type Sieve = Doubtful;
         type Data = ();
 
-        fn frontier(&self) -> RefMut<'_, Frontier> {
+        fn frontier(&self) -> RefMut<'_, Frontier<Doubtful>> {
             self.frontier.borrow_mut()
         }
 
@@ -313,6 +392,22 @@ mod tests {
         ]
     }
 
+    /// The first of each URL.
+    fn once(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
+        let mut urls = HashSet::new();
+        candidates.retain(|candidate| urls.insert(candidate.url.clone()));
+        candidates
+    }
+
+    fn assert_same(half: &Half, naive: &Half) -> Result<(), TestCaseError> {
+        let (mut ours, mut others) = (half.frontier(), naive.frontier());
+        prop_assert_eq!(ours.pending_url_count(), others.pending_url_count());
+        let deferred =
+            |of: &mut Frontier<Doubtful>| once(std::mem::take(&mut of.sieve_mut().deferred));
+        prop_assert_eq!(deferred(&mut ours), deferred(&mut others));
+        Ok(())
+    }
+
     proptest! {
         /// Together or one by one: the same URLs are queued, in the same order, and told at once.
         #[test]
@@ -336,15 +431,33 @@ mod tests {
                 prop_assert_eq!(sum, hrefs.len() as u64);
                 prop_assert_eq!(&*half.admitted.borrow(), &*naive.admitted.borrow());
             }
-            let mut sent = naive.sent.take();
-            let mut unique = std::collections::HashSet::new();
-            sent.retain(|candidate| unique.insert(candidate.url.clone()));
-            let mut sent_once = half.sent.take();
-            unique.clear();
-            sent_once.retain(|candidate| unique.insert(candidate.url.clone()));
-            prop_assert_eq!(sent_once, sent);
-            let (ours, others) = (half.frontier(), naive.frontier());
-            prop_assert_eq!(ours.pending_url_count(), others.pending_url_count());
+            prop_assert_eq!(once(half.sent.take()), once(naive.sent.take()));
+            assert_same(&half, &naive)?;
+        }
+
+        /// What other cores send, in batches or one by one, however often.
+        #[test]
+        fn links_by_mail_fare_as_links_one_by_one(
+            hrefs in prop::collection::vec(href(), 0..400),
+        ) {
+            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::default());
+            let base = Url::parse("http://a.test/").expect("a base");
+            let urls = hrefs.iter().filter_map(|href| base.join(href).ok());
+            let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+            let sent: Vec<Candidate> = urls
+                .map(|url| Candidate { url, depth: 3, class, via, trail: trail.clone() })
+                .collect();
+            let tally = desk.take(&half, sent.iter().cloned(), Time::ZERO);
+            for candidate in &sent {
+                let note = |queued: &Queued| naive.admitted(queued);
+                naive.frontier().offer_noting(candidate.clone(), Time::ZERO, note);
+            }
+            let Tally { known_count, queued_count, deferred_count, .. } = tally;
+            let Tally { trapped_count, dropped_count, .. } = tally;
+            let sum = known_count + queued_count + deferred_count + trapped_count + dropped_count;
+            prop_assert_eq!(sum, sent.len() as u64);
+            prop_assert_eq!(&*half.admitted.borrow(), &*naive.admitted.borrow());
+            assert_same(&half, &naive)?;
         }
     }
 }

@@ -64,6 +64,15 @@ pub fn find_name_end(bytes: &[u8], at: usize) -> usize {
     find::<Native>(bytes, at, ends_name)
 }
 
+/// Where the host of a URL ends: at the first `:`, `/`, `?` or `#`.
+#[inline(always)]
+pub fn find_host_end(bytes: &[u8]) -> usize {
+    let is_end = |lanes: Native| {
+        lanes.equal(b':') | lanes.equal(b'/') | lanes.equal(b'?') | lanes.equal(b'#')
+    };
+    find::<Native>(bytes, 0, is_end)
+}
+
 /// The first byte from `at` that is no white space of HTML.
 #[inline(always)]
 pub fn find_nonspace(bytes: &[u8], mut at: usize) -> usize {
@@ -344,6 +353,7 @@ mod tests {
                     assert_eq!(find_either(&bytes[..len], at, last, b'~'), len);
                     assert_eq!(find_byte(&bytes[..len], at, last), len);
                     assert_eq!(find_name_end(&bytes[..len], at), len);
+                    assert_eq!(find_host_end(&bytes[..len]), len);
                     if ends_name {
                         assert_eq!(find_name_end(&bytes, at), len);
                     }

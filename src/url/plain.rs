@@ -14,6 +14,7 @@
 use super::normal::is_plain;
 use super::{Parts, Scheme, Url, UrlError, reference::trim};
 use crate::limits::HOST_NAME_BYTES_MAX;
+use crate::sys::scan;
 use std::net::Ipv4Addr;
 
 /// Where the parts are of what was written, and whether all that was not copied from the base is
@@ -109,27 +110,49 @@ fn authority(scheme: Scheme, text: &str, out: &mut String) -> Verdict {
     Some(parts.map(|parts| (parts, extent.is_normal())))
 }
 
-/// The length of a host that only needs lower case: letters, digits, hyphens and underscores in
-/// labels that are not empty and have no `--` where Punycode has it, or a plain IPv4 address.
-fn host_extent(text: &[u8]) -> Option<usize> {
-    let mut label_start = 0;
-    let mut end = text.len();
-    for (index, &byte) in text.iter().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => {}
-            b'-' if index == label_start + 3 && text[index - 1] == b'-' => return None,
-            b'-' => {}
-            b'.' if index > label_start => label_start = index + 1,
-            b':' | b'/' | b'?' | b'#' => {
-                end = index;
-                break;
-            }
-            _ => return None,
-        }
+/// In a host: no byte of it, a dot, a hyphen.
+const HOST_ODD: u8 = 1;
+const HOST_DOT: u8 = 2;
+const HOST_HYPHEN: u8 = 4;
+
+const HOST_CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        class[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' => 0,
+            b'.' => HOST_DOT,
+            b'-' => HOST_HYPHEN,
+            _ => HOST_ODD,
+        };
+        byte += 1;
     }
-    if label_start >= end || end > HOST_NAME_BYTES_MAX {
+    class
+};
+
+/// The length of a host that only needs lower case: letters, digits, hyphens and underscores in
+/// labels that are not empty and have no `--` where Punycode has it, or a plain IPv4 address. No
+/// branch for a byte: it sees the host of every link.
+fn host_extent(text: &[u8]) -> Option<usize> {
+    let end = scan::find_host_end(text);
+    let host = &text[..end];
+    // As if a dot stood before it: what begins with one has an empty label.
+    let (mut classes, mut pairs, mut previous) = (0, 0, HOST_DOT);
+    for byte in host {
+        let class = HOST_CLASS[*byte as usize];
+        classes |= class;
+        pairs |= class & previous;
+        previous = class;
+    }
+    let is_empty_label = pairs & HOST_DOT != 0 || previous == HOST_DOT;
+    if classes & HOST_ODD != 0 || is_empty_label || end > HOST_NAME_BYTES_MAX {
         return None;
     }
+    let is_puny = |label: &[u8]| label.get(2..4) == Some(b"--");
+    if pairs & HOST_HYPHEN != 0 && host.split(|byte| *byte == b'.').any(is_puny) {
+        return None;
+    }
+    let label_start = memchr::memrchr(b'.', host).map_or(0, |dot| dot + 1);
     // A last label that starts as a number makes the whole an IPv4 address or invalid. `std` takes
     // only what is already in the serialised form: four decimal numbers, no leading zeros.
     if text[label_start].is_ascii_digit() {

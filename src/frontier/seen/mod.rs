@@ -47,7 +47,7 @@ use crate::io::DiskError;
 use crate::limits;
 use crate::url::Fingerprint;
 use batch::Batch;
-use filter::{Filter, slice_of};
+use filter::Filter;
 use fresh::Fresh;
 use jobs::{Found, Outcome, Work};
 use run::Run;
@@ -301,13 +301,8 @@ impl<F> DiskSieve<F> {
     fn growth_due(&mut self) -> Option<Work<F>> {
         let (slice, room) = self.filter.begin_growth()?;
         self.second_lane = Some(Lane::Grow);
-        let in_no_run =
-            self.fresh.iter().chain(self.frozen.iter().flat_map(|frozen| frozen.iter()));
-        // Pushed and not collected: a loop inside passes half a million places by faster.
-        let mut fresh = Vec::new();
-        in_no_run
-            .filter(|known| slice_of(Fingerprint(**known)) == slice)
-            .for_each(|known| fresh.push(*known));
+        let frozen = self.frozen.iter().flat_map(|frozen| frozen.of_slice(slice));
+        let fresh = self.fresh.of_slice(slice).chain(frozen).collect();
         Some(Work::Grow { slice, room, fresh, runs: self.runs.clone() })
     }
 
@@ -537,8 +532,6 @@ impl<F> Sieve for DiskSieve<F> {
         }
         if !self.filter.may_contain(fingerprint) {
             self.figures.bloom_no_count += 1;
-            // It will be admitted soon.
-            self.fresh.foresee(fingerprint);
             return Seen::New;
         }
         let in_frozen = |frozen: &Rc<Fresh>| frozen.contains(fingerprint);
@@ -557,6 +550,15 @@ impl<F> Sieve for DiskSieve<F> {
     fn foresee(&self, fingerprint: Fingerprint) {
         self.recent.foresee(fingerprint.0);
         self.filter.foresee(fingerprint);
+    }
+
+    fn foresee_further(&self, fingerprint: Fingerprint) {
+        if !self.recent.contains(fingerprint.0) {
+            self.fresh.foresee(fingerprint);
+            if let Some(frozen) = &self.frozen {
+                frozen.foresee(fingerprint);
+            }
+        }
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
