@@ -15,7 +15,6 @@
 mod checkpoints;
 mod cooling;
 mod cost;
-mod digesting;
 mod errand;
 mod error;
 mod health;
@@ -73,7 +72,6 @@ use crate::url::{HostKey, Normaliser, registrable_domain};
 use checkpoints::Checkpoints;
 use cooling::Cooling;
 use cost::Costs;
-use digesting::DigestDesk;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
@@ -142,7 +140,6 @@ struct Shard<W: World, O, C> {
     normaliser: Normaliser,
     digests: RefCell<Digests>,
     near: RefCell<NearTable>,
-    digesting: RefCell<DigestDesk>,
     questions: RefCell<Questions>,
     store: WarcStore<W>,
     request_log: RequestLog<W>,
@@ -300,7 +297,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             normaliser: Normaliser::new(&settings.extra_parameters),
             digests: RefCell::default(),
             near: RefCell::default(),
-            digesting: RefCell::default(),
             questions: RefCell::default(),
             store,
             request_log,
