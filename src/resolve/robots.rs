@@ -80,6 +80,8 @@ struct Entry {
     version: Option<Box<RobotsVersion>>,
     /// When the last answer came, or failed to.
     answered: Time,
+    /// It came before the clock began, who knows when: it counts as old, and `answered` is zero.
+    is_undated: bool,
     /// Since when it has not answered, and when it is tried again.
     unreachable: Option<(Time, Time)>,
 }
@@ -105,7 +107,8 @@ impl RobotsCache {
         }
         // Where the delay is as long as rules last, they would be old whenever a page's turn came,
         // and asked for again and again: an answer is good for one page at least.
-        let is_fresh = now.since(entry.answered) < self.ttl || entry.is_unused;
+        let is_recent = now.since(entry.answered) < self.ttl || entry.is_unused;
+        let is_fresh = is_recent && !entry.is_undated;
         match (&entry.unreachable, &entry.rules) {
             (Some((since, _)), _) if self.is_relaxed(*since, entry.answered) && is_fresh => {
                 RobotsState::Ready(self.allow_all.clone())
@@ -202,6 +205,7 @@ impl RobotsCache {
         entry.is_asking = false;
         entry.is_unused = true;
         entry.answered = now;
+        entry.is_undated = false;
         let mut turn = RobotsTurn::Known;
         if let Some(rules) = rules {
             entry.version = version.kept();

@@ -28,8 +28,8 @@ impl RobotsCache {
     }
 
     /// Takes in what [`RobotsCache::pack`] packed; `None` if it is something else. `time_of` says
-    /// when a moment of the past was, if the clock can tell: an answer of which it cannot is not
-    /// relied upon.
+    /// when a moment of the past was, if the clock can tell. An answer of which it cannot is asked
+    /// for anew, and its Crawl-delay holds meanwhile: a reboot does not shorten it.
     pub fn unpack(
         &mut self,
         origin: &str,
@@ -51,13 +51,20 @@ impl RobotsCache {
         if !image.is_empty() {
             return None;
         }
-        let Some(answered) = time_of(WallTime(answered)) else { return Some(()) };
+        let answered = time_of(WallTime(answered));
+        let is_undated = answered.is_none();
+        let answered = answered.unwrap_or(Time::ZERO);
         let unreachable = match since {
             0 => None,
-            _ => time_of(WallTime(since)).zip(time_of(WallTime(retry_at))),
+            // Silent since before the clock began is silent for as long as the clock knows.
+            _ => {
+                Some([since, retry_at].map(|at| time_of(WallTime(at)).unwrap_or(Time::ZERO)).into())
+            }
         };
         let version = RobotsVersion { etag, last_modified }.kept();
-        let entry = Entry { is_asking: false, is_unused, rules, version, answered, unreachable };
+        let is_asking = false;
+        let entry =
+            Entry { is_asking, is_unused, rules, version, answered, is_undated, unreachable };
         if entry.rules.is_some() || entry.unreachable.is_some() {
             self.entries.insert(key(origin), entry);
             self.order.push_back((key(origin), answered));
@@ -68,6 +75,7 @@ impl RobotsCache {
 
 #[cfg(test)]
 mod tests {
+    use super::super::RobotsState;
     use super::super::tests::{ORIGIN, answer, cache, rules};
     use super::*;
     use crate::flow::RobotsAnswer;
@@ -109,7 +117,20 @@ mod tests {
             }
             let mut rebooted = cache();
             assert_eq!(rebooted.unpack(ORIGIN, &image, |_| None), Some(()));
-            assert_eq!(rebooted.count(), 0, "older than the clock: asked for anew");
+            let is_unknown =
+                |of: &RobotsCache, now| matches!(of.state(ORIGIN, now), RobotsState::Unknown);
+            assert!(is_unknown(&rebooted, Time::ZERO), "older than the clock: asked for anew");
+            assert_eq!(rebooted.crawl_delay_ms(ORIGIN), Some(9_000), "and left alone meanwhile");
+            assert_eq!(rebooted.version(ORIGIN), has_version.then_some(&version));
+            let soon = Time::from_ms(1_000);
+            answer(&mut rebooted, rules("User-agent: *\nCrawl-delay: 2\n"), soon);
+            assert!(!is_unknown(&rebooted, soon), "an answer of today is one");
+            assert_eq!(rebooted.crawl_delay_ms(ORIGIN), Some(2_000));
+            let mut silent_since = cache();
+            let boot = |wall: WallTime| (wall.0 - 5 > 50_500_000_000).then(|| Time(wall.0 - 5));
+            assert_eq!(silent_since.unpack(ORIGIN, &image, boot), Some(()));
+            let unreachable = silent_since.entries[&key(ORIGIN)].unreachable;
+            assert_eq!(unreachable.is_some(), !has_version, "silence outlives a reboot");
         }
     }
 }
