@@ -432,6 +432,10 @@ pub const WEB_CERTIFICATE_COUNT_MAX: usize = 65_536;
 pub const ROBOTS_CACHE_COUNT_MAX: usize = 1 << 20;
 /// Payloads remembered as stored; a forgotten one is stored again if it comes back.
 pub const DIGEST_COUNT_MAX: usize = 1 << 22;
+/// Payloads, and bytes of them, that wait for their digest together before it is made: half of what
+/// a core's own cache holds.
+pub const DIGEST_BATCH_COUNT: usize = 8;
+pub const DIGEST_BATCH_BYTES: usize = 256 * 1024;
 /// Bits in which near-duplicates may differ; four blocks find up to three.
 pub const NEAR_DISTANCE_MAX: u32 = 3;
 /// Pages kept per SimHash block value; the oldest is overwritten.

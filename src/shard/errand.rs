@@ -183,7 +183,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         };
         let answer = self.client.fetch_if_changed(url, address, known, &mut sink).await;
         self.metrics.borrow_mut().add(Count::RobotsFetched, 1);
-        self.store_plainly(url, &answer, &sink.payload).await;
+        self.store_plainly(url, &answer).await;
         (answer, sink.finish())
     }
 
@@ -235,7 +235,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 /// Keeps as much of a robots.txt as is read of it, content coding removed.
 #[derive(Default)]
 struct RobotsSink {
-    payload: super::page::Payload,
     decoder: Option<Decoder>,
     failed: Option<DecodeError>,
     body: Vec<u8>,
@@ -258,7 +257,6 @@ impl Sink for RobotsSink {
     }
 
     fn body(&mut self, piece: &[u8]) {
-        self.payload.update(piece);
         let Some(decoder) = &mut self.decoder else { return };
         if self.failed.is_some() || self.body.len() >= limits::ROBOTS_BYTES_MAX {
             return;

@@ -15,6 +15,7 @@
 mod checkpoints;
 mod cooling;
 mod cost;
+mod digesting;
 mod errand;
 mod error;
 mod health;
@@ -72,6 +73,7 @@ use crate::url::{HostKey, Normaliser, registrable_domain};
 use checkpoints::Checkpoints;
 use cooling::Cooling;
 use cost::Costs;
+use digesting::DigestDesk;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
@@ -140,6 +142,7 @@ struct Shard<W: World, O, C> {
     normaliser: Normaliser,
     digests: RefCell<Digests>,
     near: RefCell<NearTable>,
+    digesting: RefCell<DigestDesk>,
     questions: RefCell<Questions>,
     store: WarcStore<W>,
     request_log: RequestLog<W>,
@@ -297,6 +300,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             normaliser: Normaliser::new(&settings.extra_parameters),
             digests: RefCell::default(),
             near: RefCell::default(),
+            digesting: RefCell::default(),
             questions: RefCell::default(),
             store,
             request_log,

@@ -20,20 +20,6 @@ use crate::warc::{PayloadDigest, Sha1, Truncated};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Length and digest of a payload, as it arrives.
-#[derive(Default)]
-pub(super) struct Payload {
-    digest: PayloadDigest,
-    bytes: u64,
-}
-
-impl Payload {
-    pub(super) fn update(&mut self, piece: &[u8]) {
-        self.digest.update(piece);
-        self.bytes += piece.len() as u64;
-    }
-}
-
 /// What the index says of a body beyond its bytes.
 #[derive(Default)]
 struct Judged {
@@ -42,11 +28,10 @@ struct Judged {
     undecoded: Option<&'static str>,
 }
 
-/// Feeds digest and parser while the body arrives.
+/// Feeds the parser while the body arrives.
 struct PageSink<'a, W: World, O, C> {
     shard: &'a Shard<W, O, C>,
     is_sitemap: bool,
-    payload: Payload,
     parser: Option<Parser>,
     parse_ns: u64,
 }
@@ -63,9 +48,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
     }
 
     fn body(&mut self, piece: &[u8]) {
-        let PageSink { shard, payload, parser, .. } = self;
+        let PageSink { shard, parser, .. } = self;
         let before_ns = shard.booked_ns();
-        shard.spend(Stage::Digest, || payload.update(piece));
         if let Some(parser) = parser {
             shard.spend(Stage::Parse, || parser.push(piece));
         }
@@ -82,11 +66,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         hands: Hands,
     ) {
         self.robots.borrow_mut().used(queued.url.origin());
-        let payload = Payload::default();
         let is_sitemap = self.is_sitemap(&queued);
-        let mut sink = PageSink { shard: self, is_sitemap, payload, parser: None, parse_ns: 0 };
-        let answer = self.client.fetch(&queued.url, address, &mut sink).await;
-        let PageSink { payload, parser, mut parse_ns, .. } = sink;
+        let mut sink = PageSink { shard: self, is_sitemap, parser: None, parse_ns: 0 };
+        let mut answer = self.client.fetch(&queued.url, address, &mut sink).await;
+        let PageSink { parser, mut parse_ns, .. } = sink;
         let (outcome, target) = self.judge(&queued, &answer);
         self.finish_request(host, &queued.url, &answer, outcome, hands).await;
         self.metrics.borrow_mut().outcome(outcome);
@@ -112,7 +95,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         let last_try = queued.tries_made() >= self.plan.settings.retry_count_max;
         let stored = if answer.head.is_some() && (!outcome.row().retry || last_try) {
-            self.store_page(&queued.url, &answer, outcome, payload, &parsed).await.map(Some)
+            self.store_page(&queued.url, &mut answer, outcome, &parsed).await.map(Some)
         } else {
             Ok(None)
         };
@@ -237,14 +220,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn store_page(
         &self,
         url: &Url,
-        answer: &Answer,
+        answer: &mut Answer,
         outcome: Outcome,
-        payload: Payload,
         parsed: &Parsed,
     ) -> Result<Position, StoreError> {
+        let digest = self.digest(&mut answer.response, answer.head_len).await;
         let begun = self.world.now();
         let is_page = outcome.is_page();
-        let (bytes, digest) = (payload.bytes, payload.digest.finish());
+        let bytes = (answer.response.len() - answer.head_len) as u64;
         let mut known = None;
         let mut near = None;
         if is_page && bytes > 0 && outcome == Outcome::Fetched {
@@ -275,11 +258,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// Stores a robots.txt: as it came, no question asked.
-    pub(super) async fn store_plainly(&self, url: &Url, answer: &Answer, payload: &Payload) {
+    pub(super) async fn store_plainly(&self, url: &Url, answer: &Answer) {
         if answer.head.is_none() {
             return;
         }
-        let digest = payload.digest.clone().finish();
+        let digest = PayloadDigest::of(&answer.response[answer.head_len..]);
         let judged = Judged::default();
         let written = self.write(url, answer, answer.outcome, digest, None, judged).await;
         if let Err(error) = written {

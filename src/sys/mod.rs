@@ -5,7 +5,8 @@
 //! it back by completion (measured in DESIGN.md: 65-73 K pages/s against 27-44 K over a safe
 //! TcpStream). The rules that make it sound are at [`uring::Uring`] and [`pool::BufferPool`]. The
 //! vector instructions of [`scan`] double the speed of reading a page (measured there); those of
-//! [`block`] look at 64 bytes at a time, and took SimHash from 434 to 367 thousand instructions.
+//! [`block`] look at 64 bytes at a time, and took SimHash from 434 to 367 thousand instructions;
+//! those of [`sha1`] hash two payloads in 1.13 times the time of one.
 #![allow(unsafe_code)]
 
 pub mod affinity;
@@ -16,6 +17,7 @@ pub mod pool;
 pub mod process;
 pub mod processor;
 pub mod scan;
+pub mod sha1;
 pub mod socket;
 pub mod uring;
 

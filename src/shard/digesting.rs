@@ -1,0 +1,112 @@
+//! Digests of payloads, of several pages at once: two side by side take little longer than one
+//! ([`crate::sys::sha1`]).
+//!
+//! Owns the responses that wait for theirs; each comes back with it. Whoever is first lets the
+//! other visits of this turn of the core bring theirs, then does the work of all; whoever brings
+//! [`limits::DIGEST_BATCH_COUNT`] or [`limits::DIGEST_BATCH_BYTES`] together does it at once, while
+//! they are in the cache. So nobody waits longer than for what is ready to run anyway.
+
+use super::{Notice, Shard};
+use crate::base::oneshot;
+use crate::flow::Mail;
+use crate::io::{Outbox, World};
+use crate::limits;
+use crate::metrics::Stage;
+use crate::warc::{PayloadDigest, Sha1};
+
+#[derive(Default)]
+pub(super) struct DigestDesk {
+    waiting: Vec<Waiting>,
+    size_bytes: usize,
+}
+
+struct Waiting {
+    response: Vec<u8>,
+    head_len: usize,
+    done: oneshot::Sender<(Vec<u8>, Sha1)>,
+}
+
+impl DigestDesk {
+    fn is_full(&self) -> bool {
+        self.waiting.len() >= limits::DIGEST_BATCH_COUNT
+            || self.size_bytes >= limits::DIGEST_BATCH_BYTES
+    }
+
+    fn put(&mut self, waiting: Waiting) {
+        self.size_bytes += waiting.response.len();
+        self.waiting.push(waiting);
+    }
+
+    fn work_off(&mut self) {
+        let payloads: Vec<&[u8]> =
+            self.waiting.iter().map(|waiting| &waiting.response[waiting.head_len..]).collect();
+        let digests = PayloadDigest::of_all(&payloads);
+        for (waiting, digest) in self.waiting.drain(..).zip(digests) {
+            waiting.done.send((waiting.response, digest));
+        }
+        self.size_bytes = 0;
+    }
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// The digest of what stands behind the head of a response.
+    pub(super) async fn digest(&self, response: &mut Vec<u8>, head_len: usize) -> Sha1 {
+        let (done, result) = oneshot::channel();
+        let is_first = self.digesting.borrow().waiting.is_empty();
+        let waiting = Waiting { response: std::mem::take(response), head_len, done };
+        self.digesting.borrow_mut().put(waiting);
+        if is_first && !self.digesting.borrow().is_full() {
+            self.world.yield_now().await;
+            self.work_off_digests();
+        } else if self.digesting.borrow().is_full() {
+            self.work_off_digests();
+        }
+        let (whole, digest) = result.await.expect("who was put on the desk is worked off");
+        *response = whole;
+        digest
+    }
+
+    fn work_off_digests(&self) {
+        self.spend(Stage::Digest, || self.digesting.borrow_mut().work_off());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_response_comes_back_with_the_digest_of_its_own_payload() {
+        let mut desk = DigestDesk::default();
+        let mut results = Vec::new();
+        while !desk.is_full() {
+            let (done, result) = oneshot::channel();
+            let number = results.len();
+            let response = vec![number as u8; 1_000 * (number % 3) + 10];
+            desk.put(Waiting { response, head_len: number, done });
+            results.push(result);
+        }
+        assert_eq!(results.len(), limits::DIGEST_BATCH_COUNT);
+        desk.work_off();
+        assert!(!desk.is_full() && desk.waiting.is_empty());
+        for (number, result) in results.into_iter().enumerate() {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let std::task::Poll::Ready(Some((response, digest))) =
+                Future::poll(std::pin::pin!(result), &mut context)
+            else {
+                panic!("it is done");
+            };
+            assert_eq!(response, vec![number as u8; 1_000 * (number % 3) + 10]);
+            assert_eq!(digest, PayloadDigest::of(&response[number..]));
+        }
+    }
+
+    #[test]
+    fn large_responses_are_worked_off_before_they_leave_the_cache() {
+        let mut desk = DigestDesk::default();
+        let (done, _result) = oneshot::channel();
+        let response = vec![0; limits::DIGEST_BATCH_BYTES];
+        desk.put(Waiting { response, head_len: 0, done });
+        assert!(desk.is_full());
+    }
+}
