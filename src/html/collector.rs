@@ -9,6 +9,7 @@ use super::reader::TextSink;
 use super::tokenizer::{Run, Tag, TokenSink, Value, is_space};
 use crate::limits::{ANCHOR_TEXT_BYTES_MAX, LANGUAGE_BYTES_MAX, TITLE_BYTES_MAX};
 use crate::sys::block::{self, BLOCK_BYTES};
+use crate::sys::scan;
 use encoding_rs::Encoding;
 
 /// Everything of a page so far.
@@ -101,12 +102,12 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
     fn run(&mut self, run: Run<'_>) {
         let collector = &mut *self.collector;
         let Run { chunk, at, start, stop } = run;
+        if T::TAKES_BLANKS || !T::WANTED {
+            return self.whole_run(chunk, at, stop);
+        }
         if collector.is_blank && matches!(collector.place, Place::Visible | Place::Anchor) {
             if collector.place == Place::Anchor {
-                collector.anchor_text.push_run(at < start, chunk, start, stop);
-            }
-            if !T::WANTED {
-                return;
+                collector.anchor_text.push_run(chunk, at, stop);
             }
             let is_break = collector.text_flowed & (at < start);
             collector.text_flowed = (collector.text_flowed & !is_break) | (start < stop);
@@ -127,7 +128,8 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
     #[inline(always)]
     fn plain_tag(&mut self, tag: Tag<'_>, is_end_tag: bool, _self_closing: bool) {
         self.word_break(tag.traits);
-        if self.collector.hidden.is_some() && !is_end_tag {
+        // One branch, rarely taken: which kind of tag comes cannot be foreseen.
+        if self.collector.hidden.is_some() & !is_end_tag {
             self.collector.hidden = None;
             self.collector.settle_place();
         }
@@ -160,20 +162,35 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
 }
 
 impl<T: TextSink> CollectorSink<'_, T> {
+    /// [`TokenSink::run`] where nobody wants its white space apart.
+    #[inline(always)]
+    fn whole_run(&mut self, chunk: &[u8], at: usize, stop: usize) {
+        // Most text is neither of a link nor of a title, which is foreseen where it is asked first.
+        let is_visible = self.collector.place == Place::Visible
+            || self.collector.keep_run(chunk, at, stop) == Place::Anchor;
+        if T::WANTED && is_visible {
+            self.text.run(false, chunk, at, stop);
+        }
+    }
+
     /// Words do not run on from one block into the next.
     #[inline(always)]
     fn word_break(&mut self, traits: Traits) {
-        self.collector.is_blank = true;
+        if !T::TAKES_BLANKS {
+            self.collector.is_blank = true;
+        }
         self.part_words(!traits.has(Traits::INLINE));
     }
 
     #[inline(always)]
     fn part_words(&mut self, is_break: bool) {
         let collector = &mut *self.collector;
-        if collector.anchor.is_some() && is_break {
+        if collector.anchor.is_some() & is_break {
             collector.anchor_text.push_blank();
         }
-        if T::WANTED {
+        if T::TAKES_BLANKS {
+            self.text.part(is_break);
+        } else if T::WANTED {
             let is_break = is_break & collector.text_flowed;
             collector.text_flowed &= !is_break;
             self.text.part(is_break);
@@ -193,6 +210,17 @@ impl Collector {
         self.page.charset = charset;
         self.page.settle();
         self.page
+    }
+
+    /// Takes the text of a link or a title; returns where it stands.
+    #[inline(never)]
+    fn keep_run(&mut self, chunk: &[u8], at: usize, stop: usize) -> Place {
+        match self.place {
+            Place::Anchor => self.anchor_text.push_run(chunk, at, stop),
+            Place::Title => self.title.push(&chunk[at..stop]),
+            Place::Visible | Place::Hidden => {}
+        }
+        self.place
     }
 
     #[inline]
@@ -382,19 +410,19 @@ impl<const MAX: usize> Default for Collapsed<MAX> {
 }
 
 impl<const MAX: usize> Collapsed<MAX> {
-    /// White space, if there `is_blank`, and `chunk[start..stop]`. Most texts need no change, which
-    /// three masks say of 64 bytes.
+    /// Takes `chunk[start..stop]`. Most texts need no change, which three masks say of 64 bytes.
     #[inline(always)]
-    fn push_run(&mut self, is_blank: bool, chunk: &[u8], start: usize, stop: usize) {
-        if is_blank {
+    fn push_run(&mut self, chunk: &[u8], mut start: usize, stop: usize) {
+        if start < stop && is_space(chunk[start]) {
             self.push_blank();
+            start = scan::find_nonspace(chunk, start).min(stop);
         }
         let len = stop - start;
         if let Some(bytes) = block::block(chunk, start)
             && len <= BLOCK_BYTES
             && let Some(out) = self.bytes.get_mut(self.len..self.len + BLOCK_BYTES)
         {
-            let own = !0u64.unbounded_shr((BLOCK_BYTES - len) as u32);
+            let own = u64::MAX.unbounded_shr((BLOCK_BYTES - len) as u32);
             let spaces = block::text_marks(bytes).spaces & own;
             let plain = block::equal(bytes, b' ') & own;
             if spaces == plain && spaces & (spaces << 1 | 1) == 0 {
@@ -468,8 +496,11 @@ mod tests {
                 let (len, is_blank) = (text.len() * times, state >> 50 & 1 == 1);
                 // With and without a block's bytes behind it.
                 let chunk = text.repeat(times + (state >> 55) as usize % 2 * 64);
-                fast.push_run(is_blank, chunk.as_bytes(), 0, len);
-                safe.push(if is_blank { b" " } else { b"" });
+                if is_blank {
+                    fast.push_blank();
+                    safe.push(b" ");
+                }
+                fast.push_run(chunk.as_bytes(), 0, len);
                 safe.push(&chunk.as_bytes()[..len]);
                 assert_eq!(fast.bytes[..fast.len], safe.bytes[..safe.len]);
             }

@@ -19,6 +19,7 @@ pub mod lol;
 mod meta;
 mod name;
 mod page;
+mod plain;
 mod prescan;
 mod reader;
 mod reference;

@@ -55,6 +55,13 @@ impl TagName {
         TagName(packed)
     }
 
+    /// The name of `len` bytes, at most eight and at least one, that `number` holds: lower case,
+    /// the first byte lowest.
+    #[inline(always)]
+    pub(super) fn of_number(number: u64, len: usize) -> TagName {
+        TagName(number.swap_bytes() >> (64 - 8 * len as u32))
+    }
+
     const fn of_long(raw: &[u8]) -> TagName {
         let mut index = 0;
         while index < LONG.len() {

@@ -12,10 +12,14 @@ use super::tokenizer::Tokenizer;
 
 /// Takes the visible text of a page: not scripts, styles, templates, title or `noscript`. Pieces
 /// are UTF-8 except where the page is not, end anywhere, and have a space where a block begins or
-/// ends; of the white space that follows a tag at most one is handed on. Any `FnMut(&[u8])` is one.
+/// ends; of the white space that follows a tag at most one is handed on, but to one that
+/// [takes blanks](TextSink::TAKES_BLANKS). Any `FnMut(&[u8])` is one.
 pub trait TextSink {
     /// When false, text is not even looked for.
     const WANTED: bool = true;
+    /// White space is handed on as it stands, and a break wherever there is one: to tell which of
+    /// them matter costs more than they do, for one that looks for words.
+    const TAKES_BLANKS: bool = false;
     fn text(&mut self, piece: &[u8]);
     /// A space, if there `is_break`.
     #[inline]

@@ -50,6 +50,8 @@ enum Handler {
 pub struct Hashed<'a>(pub &'a mut SimHasher);
 
 impl TextSink for Hashed<'_> {
+    const TAKES_BLANKS: bool = true;
+
     #[inline]
     fn text(&mut self, piece: &[u8]) {
         self.0.push_text(piece);

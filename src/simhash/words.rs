@@ -1,4 +1,4 @@
-//! Where words start and end in a buffer of text.
+//! Where words start and end in a text, window by window.
 //!
 //! A word is a run of ASCII letters, digits and bytes outside ASCII, with two amendments:
 //! - Characters of U+0080 to U+00BF and U+2000 to U+2FFF (UTF-8 that starts with C2 or E2: no-break
@@ -12,26 +12,29 @@
 
 use crate::sys::block::{self, BLOCK_BYTES};
 
-/// Text read at a time: the text and its hashes stay in the first-level cache. A power of two, so
-/// that a position is brought into bounds by a mask.
-pub(super) const BUFFER_BYTES: usize = 1_024;
-const _: () = assert!(BUFFER_BYTES.is_power_of_two() && BUFFER_BYTES.is_multiple_of(BLOCK_BYTES));
-/// At most, a byte ends one word and starts the next.
-const EDGE_COUNT_MAX: usize = 2 * BUFFER_BYTES;
-const _: () = assert!(BUFFER_BYTES <= u16::MAX as usize, "a position fits");
-
-/// Where words start and end in one buffer: start, end, start, end. One list for all of it, so that
-/// a loop over the words ends once in a buffer: how many there are in 64 bytes cannot be foreseen.
-pub(super) struct Edges {
-    /// With room for the eight that are written at a time.
-    positions: [u16; EDGE_COUNT_MAX + 8],
-    count: usize,
+/// Where words lie in a window of 64 bytes that begins with a word or between words: bit `i` for
+/// byte `i`.
+pub(super) struct Words {
+    pub starts: u64,
+    /// The byte behind a word. Beyond the last: behind the window.
+    pub ends: u64,
+    /// Words that end, and so count.
+    pub count: usize,
+    /// To the next window: behind this one, or at the word that this one cuts.
+    pub step: usize,
 }
 
-/// What the last byte of a buffer means for the first of the next: bit 0 of masks that were
-/// shifted out.
+/// What the last window means for the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carry {
+    separator: Separator,
+    /// In a word that has filled a window: the rest of it does not count.
+    is_skipping: bool,
+}
+
+/// Bit 0 of masks that were shifted out of the window before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Separator {
     /// A separator's lead byte was last.
     lead: u64,
     /// It was one of three bytes.
@@ -40,105 +43,67 @@ pub(super) struct Carry {
     second: u64,
 }
 
-impl Edges {
-    pub(super) fn new() -> Edges {
-        Edges { positions: [0; EDGE_COUNT_MAX + 8], count: 0 }
+/// The words of a window, and whether all its bytes are ASCII. No list of them is made: one of all
+/// places in a kilobyte took as long as all the hashing.
+#[inline(always)]
+pub(super) fn find(window: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (Words, bool) {
+    let (word, has_others) = block::words(window);
+    if has_others || carry.is_skipping {
+        return (find_others(window, word, carry), !has_others);
     }
+    carry.separator = Separator::default();
+    let after = word << 1;
+    let (starts, ends) = (word & !after, after & !word);
+    (Words::of(word, starts, ends, carry), true)
+}
 
-    /// The start and the end of each word that ends in the buffer.
+/// [`find`] where some bytes are outside ASCII, or a word of a window before goes on.
+#[inline(never)]
+fn find_others(window: &[u8; BLOCK_BYTES], mut word: u64, carry: &mut Carry) -> Words {
+    let (separator, ideograph) = classify_others(window, &mut carry.separator);
+    word &= !separator;
+    if carry.is_skipping {
+        let rest = (!word | ideograph).trailing_zeros();
+        carry.is_skipping = rest as usize == BLOCK_BYTES;
+        word &= !u64::MAX.unbounded_shr(BLOCK_BYTES as u32 - rest);
+    }
+    let after = word << 1;
+    let (starts, ends) = (word & (!after | ideograph), after & (!word | ideograph));
+    let words = Words::of(word, starts, ends, carry);
+    if words.step < BLOCK_BYTES {
+        // A word begins there, so no separator goes on.
+        carry.separator = Separator::default();
+    }
+    words
+}
+
+impl Words {
     #[inline(always)]
-    pub(super) fn words(&self) -> &[[u16; 2]] {
-        self.positions[..self.count].as_chunks().0
-    }
-
-    /// Where a word starts that reaches the buffer's end and may go on in the next.
-    pub(super) fn unfinished(&self) -> Option<usize> {
-        (self.count % 2 == 1).then(|| usize::from(self.positions[self.count - 1]))
-    }
-
-    /// Appends the places of the bits, without a branch: eight for each byte of the mask, of which
-    /// as many count as the byte has bits.
-    #[inline(always)]
-    fn push(&mut self, mut mask: u64, base: usize) {
-        let mut bases = [base as u16; 8];
-        for _ in 0..8 {
-            let places = &PLACES[(mask & 0xFF) as usize];
-            let out = &mut self.positions[self.count % EDGE_COUNT_MAX..][..8];
-            for (position, (place, base)) in out.iter_mut().zip(places.iter().zip(bases)) {
-                *position = base + place;
-            }
-            self.count += (mask & 0xFF).count_ones() as usize;
-            mask >>= 8;
-            bases = bases.map(|base| base + 8);
+    fn of(word: u64, starts: u64, ends: u64, carry: &mut Carry) -> Words {
+        let step = step(word, starts);
+        if step == 0 {
+            return Words::fill(carry);
         }
+        Words { starts, ends, count: ends.count_ones() as usize, step }
     }
 
-    /// As [`Edges::push`], the bits of `twice` two times.
+    /// A word that fills the window counts as if it ended there.
     #[cold]
-    fn push_some_twice(&mut self, mut mask: u64, twice: u64, base: usize) {
-        while mask != 0 {
-            let position = (base + mask.trailing_zeros() as usize) as u16;
-            let times = 1 + usize::from(mask & mask.wrapping_neg() & twice != 0);
-            self.positions[self.count..][..times].fill(position);
-            self.count += times;
-            mask &= mask - 1;
-        }
+    fn fill(carry: &mut Carry) -> Words {
+        carry.is_skipping = true;
+        Words { starts: 1, ends: 0, count: 1, step: BLOCK_BYTES }
     }
 }
 
-/// Of each byte, the places of its bits, lowest first.
-static PLACES: [[u16; 8]; 256] = {
-    let mut places = [[0; 8]; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut bit, mut count) = (0, 0);
-        while bit < 8 {
-            if byte >> bit & 1 == 1 {
-                places[byte][count] = bit as u16;
-                count += 1;
-            }
-            bit += 1;
-        }
-        byte += 1;
-    }
-    places
-};
-
-/// Folds `buffer[..text_len]` to ASCII lower case and finds its words. `text_len` is a multiple of
-/// 64.
-pub(super) fn find(
-    buffer: &mut [u8; BUFFER_BYTES],
-    text_len: usize,
-    carry: &mut Carry,
-    edges: &mut Edges,
-) {
-    let mut after_word = 0;
-    let (blocks, _) = buffer[..text_len].as_chunks_mut();
-    edges.count = 0;
-    for (index, bytes) in blocks.iter_mut().enumerate() {
-        let (mut word, has_others) = block::fold_words(bytes);
-        let mut ideograph = 0;
-        if has_others {
-            let separator;
-            (separator, ideograph) = classify_others(bytes, carry);
-            word &= !separator;
-        } else {
-            *carry = Carry::default();
-        }
-        let after = word << 1 | after_word;
-        after_word = word >> 63;
-        let both = word & after & ideograph;
-        if both == 0 {
-            edges.push(word ^ after, index * BLOCK_BYTES);
-        } else {
-            edges.push_some_twice(word ^ after | both, both, index * BLOCK_BYTES);
-        }
-    }
+#[inline(always)]
+fn step(word: u64, starts: u64) -> usize {
+    let cut = BLOCK_BYTES - 1 - (starts | 1).leading_zeros() as usize;
+    if word >> (BLOCK_BYTES - 1) == 1 { cut } else { BLOCK_BYTES }
 }
 
 /// The masks of bytes that separate although they are outside ASCII, and of those that start a
 /// word of their own.
-fn classify_others(bytes: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (u64, u64) {
+fn classify_others(bytes: &[u8; BLOCK_BYTES], carry: &mut Separator) -> (u64, u64) {
     let short_lead = block::in_range(bytes, 0xc2, 0xc2);
     let long_lead = block::in_range(bytes, 0xe2, 0xe2);
     let trail = block::in_range(bytes, 0x80, 0xbf);
@@ -147,6 +112,7 @@ fn classify_others(bytes: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (u64, u64) {
     let first = (lead << 1 | carry.lead) & trail;
     let second_of_long = (long_lead << 1 | carry.long_lead) & trail;
     let third = (second_of_long << 1 | carry.second) & trail;
-    *carry = Carry { lead: lead >> 63, long_lead: long_lead >> 63, second: second_of_long >> 63 };
+    *carry =
+        Separator { lead: lead >> 63, long_lead: long_lead >> 63, second: second_of_long >> 63 };
     (lead | first | third, ideograph)
 }

@@ -47,22 +47,49 @@ pub fn in_range(block: &[u8; BLOCK_BYTES], first: u8, last: u8) -> u64 {
     mask(block, |half| half.minus(first).at_most(last - first))
 }
 
-/// Folds a block to ASCII lower case. Returns which of its bytes are ASCII letters, digits or
-/// outside ASCII; and whether any is outside.
+/// Bytes of which [`value_marks`] tells.
+pub const SHORT_BYTES: usize = HALF_BYTES;
+
+/// What parts an attribute from its value, in half a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueMarks {
+    /// `"`.
+    pub quotes: u32,
+    /// `=`, `'` and `>`.
+    pub others: u32,
+}
+
 #[inline(always)]
-pub fn fold_words(block: &mut [u8; BLOCK_BYTES]) -> (u64, bool) {
-    let (mut words, mut others) = (0, 0);
-    for (index, bytes) in block.as_chunks_mut::<HALF_BYTES>().0.iter_mut().enumerate() {
-        let half = Half::load(bytes);
+pub fn value_marks(bytes: &[u8; SHORT_BYTES]) -> ValueMarks {
+    let half = Half::load(bytes);
+    let others = half.equal(b'=').or(half.equal(b'\'')).or(half.equal(b'>'));
+    ValueMarks { quotes: half.equal(b'"').mask(), others: others.mask() }
+}
+
+/// Which bytes are of words: ASCII letters, digits or outside ASCII; and whether any is outside.
+#[inline(always)]
+pub fn words(block: &[u8; BLOCK_BYTES]) -> (u64, bool) {
+    let words = mask(block, |half| {
         let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).minus(b'a').at_most(25);
         let is_digit = half.minus(b'0').at_most(9);
         // Outside ASCII is the top bit, which is all that a mask takes.
-        let is_word = is_letter.or(is_digit).or(half).mask();
-        words |= u64::from(is_word) << (index * HALF_BYTES);
-        others |= half.mask();
+        is_letter.or(is_digit).or(half)
+    });
+    let halves = block.as_chunks().0.iter().map(Half::load);
+    let others = halves.reduce(Half::or).map_or(0, Half::mask);
+    (words, others != 0)
+}
+
+/// In ASCII lower case.
+#[inline]
+pub fn lower(block: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
+    let mut lower = *block;
+    for bytes in lower.as_chunks_mut::<HALF_BYTES>().0 {
+        let half = Half::load(bytes);
+        let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).minus(b'a').at_most(25);
         *bytes = half.or(is_letter.and(0x20)).store();
     }
-    (words, others != 0)
+    lower
 }
 
 #[inline(always)]
@@ -230,12 +257,11 @@ mod tests {
     }
 
     #[test]
-    fn words_are_folded_and_found_as_byte_by_byte() {
+    fn words_are_found_and_folded_as_byte_by_byte() {
         for block in blocks() {
-            let words = bits(&block, |byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-            let mut folded = block;
-            assert_eq!(fold_words(&mut folded), (words, !block.is_ascii()));
-            assert_eq!(folded, block.map(|byte| byte.to_ascii_lowercase()));
+            let wanted = bits(&block, |byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
+            assert_eq!(words(&block), (wanted, !block.is_ascii()));
+            assert_eq!(lower(&block), block.map(|byte| byte.to_ascii_lowercase()));
         }
     }
 
@@ -245,6 +271,9 @@ mod tests {
             let marks = text_marks(&block);
             assert_eq!(marks.stops, bits(&block, |byte| matches!(byte, b'<' | b'&')));
             assert_eq!(marks.spaces, bits(&block, |byte| b" \t\n\x0c\r".contains(&byte)));
+            let values = value_marks(block.first_chunk().expect("a half"));
+            assert_eq!(values.quotes, bits(&block, |byte| byte == b'"') as u32);
+            assert_eq!(values.others, bits(&block, |byte| b"='>".contains(&byte)) as u32);
             assert_eq!(in_range(&block, 0x80, 0xBF), bits(&block, |byte| byte & 0xC0 == 0x80));
             (0..=255).for_each(|wanted| {
                 assert_eq!(equal(&block, wanted), bits(&block, |byte| byte == wanted));

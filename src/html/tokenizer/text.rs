@@ -2,7 +2,7 @@
 
 use super::{Content, Run, State, TokenSink, Tokenizer, emit};
 use crate::html::reference::{self, Place, Reference};
-use crate::sys::block::{self, BLOCK_BYTES, TextMarks};
+use crate::sys::block::{self, TextMarks};
 use crate::sys::scan;
 use memchr::memchr;
 
@@ -36,6 +36,7 @@ impl Tokenizer {
         mut at: usize,
         sink: &mut S,
     ) -> usize {
+        let mut is_plain = self.is_plain();
         while at < chunk.len() {
             let less = if sink.wants_text() {
                 match self.text_with_references(chunk, at, sink) {
@@ -48,6 +49,10 @@ impl Tokenizer {
             if less >= chunk.len() {
                 break;
             }
+            if is_plain && let Some(next) = self.plain_tag(chunk, less + 1, sink) {
+                at = next;
+                continue;
+            }
             let Some(next) = self.quick_tag(chunk, less + 1, sink) else {
                 self.state = State::TagOpen;
                 return less + 1;
@@ -56,6 +61,7 @@ impl Tokenizer {
             if self.content != Content::Data || self.state != State::Text {
                 return at;
             }
+            is_plain = self.is_plain();
         }
         chunk.len()
     }
@@ -66,26 +72,30 @@ impl Tokenizer {
     fn text_with_references<S: TokenSink>(
         &mut self,
         chunk: &[u8],
-        at: usize,
+        mut at: usize,
         sink: &mut S,
     ) -> Option<usize> {
-        let Some(block) = block::block(chunk, at) else {
-            return self.text_to_chunk_end(chunk, at, sink);
+        let stop = loop {
+            let Some(block) = block::block(chunk, at) else {
+                return self.text_to_chunk_end(chunk, at, sink);
+            };
+            let TextMarks { stops, spaces } = block::text_marks(block);
+            // Both are the block's end if there is none.
+            let stop = at + stops.trailing_zeros() as usize;
+            let start = at + (!spaces).trailing_zeros() as usize;
+            sink.run(Run { chunk, at, start: start.min(stop), stop });
+            if stops != 0 {
+                break stop;
+            }
+            at = stop;
         };
-        let TextMarks { stops, spaces } = block::text_marks(block);
-        if stops == 0 {
-            return self.text_to_chunk_end(chunk, at, sink);
-        }
-        let stop = at + stops.trailing_zeros() as usize;
-        let start = at + (!spaces).trailing_zeros() as usize;
-        sink.run(Run { chunk, at, start, stop });
         match chunk.get(stop)? {
             b'<' => Some(stop),
             _ => self.text_from_ampersand(chunk, stop, sink),
         }
     }
 
-    /// [`Self::text_with_references`] of any length.
+    /// [`Self::text_with_references`] of the last bytes of a chunk.
     #[inline(never)]
     fn text_to_chunk_end<S: TokenSink>(
         &mut self,
@@ -94,16 +104,7 @@ impl Tokenizer {
         sink: &mut S,
     ) -> Option<usize> {
         let start = scan::find_nonspace(chunk, at);
-        let mut stop = start;
-        loop {
-            let Some(block) = block::block(chunk, stop) else {
-                break stop = scan::find_either(chunk, stop, b'<', b'&');
-            };
-            match block::text_marks(block).stops {
-                0 => stop += BLOCK_BYTES,
-                stops => break stop += stops.trailing_zeros() as usize,
-            }
-        }
+        let stop = scan::find_either(chunk, start, b'<', b'&');
         sink.run(Run { chunk, at, start, stop });
         match chunk.get(stop)? {
             b'<' => Some(stop),
