@@ -279,8 +279,9 @@ pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 30;
 pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 /// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
-/// Fingerprints in the sieve's first gate: 256 KiB, so that it stays in a core's own cache.
-pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 17;
+/// Fingerprints in the sieve's first gate, 16 bytes each: what it does not know may have to be
+/// asked of the disk, so it is large, and its lines are asked of memory before they are needed.
+pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 20;
 /// Links of a core that were dealt with lately, by their text, 16 bytes each: with 20,000 hosts
 /// whose pages share 50 links each, as many as pass between two pages of a host. Beyond it the
 /// oldest of a place is forgotten, and looked up as any other.
@@ -313,7 +314,7 @@ pub const SEEN_PIECE_BYTES: usize = 256 * 1024;
 /// Parts of the Bloom filter, each for a range of slots; one is rebuilt at a time.
 pub const SEEN_SLICE_COUNT: usize = 64;
 /// URLs that a slice has room for at first.
-pub const SEEN_SLICE_URL_COUNT: usize = 16_384;
+pub const SEEN_SLICE_URL_COUNT: usize = 65_536;
 /// A slice that is full grows to this share of its URLs, four thirds: from 12 bits a URL to 16.
 pub const SEEN_GROWTH_NUMERATOR: usize = 4;
 pub const SEEN_GROWTH_DENOMINATOR: usize = 3;

@@ -1,41 +1,59 @@
-//! The last hash of each residue, whole: what was there a moment ago. A hit is as sure as its 128
-//! bits are; a miss says nothing.
+//! Hashes of late, whole: what was there a moment ago. A hit is as sure as its 128 bits are; a miss
+//! says nothing.
+//!
+//! A hash has one cache line, which holds the last four that came to it. Four and not one: with a
+//! single place, two links of a page that meet there turn each other out on every page.
 
 use crate::sys::memory;
 
-/// Direct-mapped, 16 bytes a place.
-pub struct Recent(Box<[u128]>);
+pub struct Recent(Box<[Line]>);
+
+/// The newest first.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u128; WAY_COUNT]);
+
+const WAY_COUNT: usize = 4;
+const _: () = assert!(size_of::<Line>() == 64, "one access");
 
 impl Recent {
-    /// An empty place holds a value that belongs to another place, so no hash is there by chance:
-    /// zero everywhere but at place zero, where it is one. There are at least two, a power of two.
+    /// `count` is a power of two; there are two lines at least. An empty place holds a value that
+    /// belongs to another line, so no hash is there by chance: zero, but one in line zero.
     pub fn with_places(count: usize) -> Recent {
-        assert!(count.is_power_of_two() && count >= 2, "indexed by a mask");
-        let mut places = vec![0; count].into_boxed_slice();
-        memory::want_huge_pages(&places);
-        places[0] = 1;
-        Recent(places)
+        assert!(count.is_power_of_two(), "indexed by a mask");
+        let line_count = (count / WAY_COUNT).max(2);
+        let mut lines = Vec::with_capacity(line_count);
+        memory::want_huge_pages(lines.spare_capacity_mut());
+        lines.resize(line_count, Line([0; WAY_COUNT]));
+        lines[0] = Line([1; WAY_COUNT]);
+        Recent(lines.into_boxed_slice())
     }
 
     /// That [`Recent::contains`] is to be asked soon.
     #[inline]
     pub fn foresee(&self, hash: u128) {
-        memory::prefetch(&self.0[self.place(hash)]);
+        memory::prefetch(&self.0[self.line(hash)]);
     }
 
     #[inline]
     pub fn contains(&self, hash: u128) -> bool {
-        self.0[self.place(hash)] == hash
+        // No early exit: which of the four it is cannot be foreseen.
+        self.0[self.line(hash)].0.iter().fold(false, |is_there, known| is_there | (*known == hash))
     }
 
     #[inline]
     pub fn insert(&mut self, hash: u128) {
-        let place = self.place(hash);
-        self.0[place] = hash;
+        if self.contains(hash) {
+            return;
+        }
+        let line = self.line(hash);
+        let Line(ways) = &mut self.0[line];
+        ways.copy_within(..WAY_COUNT - 1, 1);
+        ways[0] = hash;
     }
 
     #[inline]
-    fn place(&self, hash: u128) -> usize {
+    fn line(&self, hash: u128) -> usize {
         hash as usize & (self.0.len() - 1)
     }
 }
@@ -45,15 +63,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_there_by_chance_and_the_last_of_a_place_stays() {
-        let mut recent = Recent::with_places(4);
-        for hash in [0, 1, 2, 3, u128::MAX, 1 << 64] {
+    fn nothing_is_there_by_chance_and_the_last_of_a_line_stay() {
+        let mut recent = Recent::with_places(16);
+        for hash in [0, 1, 2, 3, 4, u128::MAX, 1 << 64] {
             assert!(!recent.contains(hash), "{hash}");
         }
-        recent.insert(5);
+        // All of line one, the first of them twice.
+        for hash in [5, 9, 5, 13, 17] {
+            recent.insert(hash);
+        }
         recent.insert(6);
-        assert!(recent.contains(5) && recent.contains(6) && !recent.contains(1));
-        recent.insert(9);
-        assert!(recent.contains(9) && !recent.contains(5));
+        assert!([5, 9, 13, 17, 6].iter().all(|hash| recent.contains(*hash)));
+        recent.insert(21);
+        assert!(!recent.contains(5), "the oldest goes");
+        assert!([9, 13, 17, 21, 6].iter().all(|hash| recent.contains(*hash)));
+        assert!(!recent.contains(1) && !recent.contains(1 << 64 | 9));
     }
 }
