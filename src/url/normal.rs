@@ -40,7 +40,7 @@ impl Normaliser {
         if self.is_normal(url.host(), url.path_and_query()) {
             return url;
         }
-        self.rewrite(&url).unwrap_or(url)
+        self.rewrite(&url.text, url.parts).unwrap_or(url)
     }
 
     /// Whether it is in normal form; it may say no for nothing.
@@ -53,7 +53,7 @@ impl Normaliser {
         if self.is_normal(scratch.host(), scratch.path_and_query()) {
             return;
         }
-        if let Some(normal) = self.rewrite(&scratch.to_url()) {
+        if let Some(normal) = self.rewrite(scratch.text(), scratch.parts()) {
             scratch.copy(&normal);
         }
     }
@@ -72,25 +72,34 @@ impl Normaliser {
         if !matches!(spelled_until(query.as_bytes(), b'#'), Spelled::Whole) {
             return false;
         }
-        let mut last_key = "";
-        query.split('&').all(|param| {
-            let in_order = last_key <= key(param);
-            last_key = key(param);
-            in_order && !param.is_empty() && !self.unwanted.covers(param)
-        })
+        let (mut last_key, mut rest) = (&b""[..], query.as_bytes());
+        loop {
+            let (param, later) = split_at_byte(rest, b'&');
+            let (key, value) = split_at_byte(param, b'=');
+            let is_wanted = !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""));
+            if !is_wanted || last_key > key {
+                return false;
+            }
+            last_key = key;
+            match later {
+                Some(later) => rest = later,
+                None => return true,
+            }
+        }
     }
 
-    fn rewrite(&self, url: &Url) -> Option<Url> {
-        let mut spelled = String::with_capacity(url.path_and_query().len() + 16);
-        append_spelled(url.path_and_query(), &mut spelled);
+    fn rewrite(&self, text: &str, parts: Parts) -> Option<Url> {
+        let Parts { host_end, path_start, scheme, port } = parts;
+        let (origin, target) = text.split_at(path_start as usize);
+        let mut spelled = String::with_capacity(target.len() + 16);
+        append_spelled(target, &mut spelled);
         let (path, query) = split_target(&spelled);
 
-        let mut out = String::with_capacity(url.origin().len() + spelled.len());
-        let host = without_root_dot(url.host());
-        let Parts { host_end, path_start, scheme, port } = url.parts;
-        out.push_str(&url.text[..scheme.host_start()]);
+        let mut out = String::with_capacity(origin.len() + spelled.len());
+        let host = without_root_dot(parts.host(text));
+        out.push_str(&origin[..scheme.host_start()]);
         out.push_str(host);
-        out.push_str(&url.text[host_end as usize..path_start as usize]);
+        out.push_str(&origin[host_end as usize..]);
         let path_start = out.len();
         append_path(path, &mut out);
         self.append_query(query.unwrap_or(""), &mut out);
@@ -98,7 +107,10 @@ impl Normaliser {
     }
 
     fn append_query(&self, query: &str, out: &mut String) {
-        let wanted = |param: &&str| !param.is_empty() && !self.unwanted.covers(param);
+        let wanted = |param: &&str| {
+            let (key, value) = split_at_byte(param.as_bytes(), b'=');
+            !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""))
+        };
         let mut params: Vec<&str> = query.split('&').filter(wanted).collect();
         params.sort_by(|one, other| key(one).cmp(key(other)));
         for (index, param) in params.into_iter().enumerate() {
@@ -112,8 +124,18 @@ fn split_target(target: &str) -> (&str, Option<&str>) {
     target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
 }
 
-fn key(param: &str) -> &str {
-    param.split_once('=').map_or(param, |(key, _)| key)
+fn key(param: &str) -> &[u8] {
+    split_at_byte(param.as_bytes(), b'=').0
+}
+
+/// What stands before the first `byte`, and what behind it. Byte by byte: parameters are shorter
+/// than what makes a call of `memchr` worth it.
+#[inline]
+fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|of| *of == byte) {
+        Some(index) => (&text[..index], Some(&text[index + 1..])),
+        None => (text, None),
+    }
 }
 
 /// A host of dots alone, or with an empty label before the root, is no name: left as it is.
@@ -321,7 +343,7 @@ mod tests {
 
     fn check(normaliser: &Normaliser, text: &str) -> Result<(), TestCaseError> {
         let Ok(url) = Url::parse(text) else { return Ok(()) };
-        let long_way = normaliser.rewrite(&url).unwrap_or(url.clone());
+        let long_way = normaliser.rewrite(&url.text, url.parts).unwrap_or(url.clone());
         let once = normaliser.normalise(url);
         prop_assert_eq!(&once, &long_way, "is_normal and rewrite disagree");
         prop_assert_eq!(&normaliser.normalise(once.clone()), &once, "not idempotent");

@@ -103,16 +103,13 @@ impl UnwantedParams {
         UnwantedParams { rules: rules.into_boxed_slice(), starts }
     }
 
-    /// `param` is one `key=value`, or a key alone.
-    pub(super) fn covers(&self, param: &str) -> bool {
-        let Some(first) = param.as_bytes().first() else { return false };
+    /// Of `key=value`, or of a key alone: its value is empty.
+    #[inline]
+    pub(super) fn covers(&self, key: &[u8], value: &[u8]) -> bool {
+        let Some(first) = key.first() else { return false };
         let bucket = usize::from(first.to_ascii_lowercase());
         let rules = &self.rules[self.starts[bucket]..self.starts[bucket + 1]];
-        if rules.is_empty() {
-            return false;
-        }
-        let (key, value) = param.split_once('=').unwrap_or((param, ""));
-        rules.iter().any(|rule| rule.covers(key.as_bytes(), value.as_bytes()))
+        rules.iter().any(|rule| rule.covers(key, value))
     }
 }
 
@@ -145,8 +142,17 @@ fn looks_like_a_token(value: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    fn unwanted(extra: &[&str]) -> UnwantedParams {
-        UnwantedParams::new(extra.iter().map(|name| name.to_string()))
+    struct Covered(UnwantedParams);
+
+    impl Covered {
+        fn covers(&self, param: &str) -> bool {
+            let (key, value) = param.split_once('=').unwrap_or((param, ""));
+            self.0.covers(key.as_bytes(), value.as_bytes())
+        }
+    }
+
+    fn unwanted(extra: &[&str]) -> Covered {
+        Covered(UnwantedParams::new(extra.iter().map(|name| name.to_string())))
     }
 
     #[test]

@@ -48,6 +48,14 @@ impl Scratch {
         self.parts = url.parts;
     }
 
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn parts(&self) -> Parts {
+        self.parts
+    }
+
     #[inline]
     pub fn host(&self) -> &str {
         self.parts.host(&self.text)
