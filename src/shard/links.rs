@@ -22,6 +22,7 @@ use crate::base::Time;
 use crate::flow::{Candidate, Class, Queued, Trail, Via};
 use crate::frontier::{Frontier, Offered, Seen, Sieve};
 use crate::limits::LINK_BATCH_COUNT;
+use crate::sys::memory;
 use crate::url::{Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
 use std::cell::RefMut;
 
@@ -187,14 +188,20 @@ impl LinkDesk {
         loop {
             let mut count = 0;
             for (place, candidate) in sent.iter_mut().zip(candidates.by_ref()) {
-                self.ids[count] = candidate.url.id();
-                ways.frontier().foresee(self.ids[count].fingerprint);
+                // Another core wrote it: it is in no cache of ours.
+                memory::prefetch(candidate.url.as_str());
                 *place = Some(candidate);
                 count += 1;
             }
             if count == 0 {
                 return tally;
             }
+            let frontier = ways.frontier();
+            for (id, candidate) in self.ids.iter_mut().zip(sent[..count].iter().flatten()) {
+                *id = candidate.url.id();
+                frontier.foresee(id.fingerprint);
+            }
+            drop(frontier);
             let own = |index: usize| sent[index].take().expect("each is offered once");
             admit(ways, &self.ids[..count], now, own, |_, offered| tally.count(offered));
         }

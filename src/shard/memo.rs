@@ -53,18 +53,18 @@ impl<'u> Bases<'u> {
 
     /// `path` is room to put a path together.
     fn key(&self, href: &str, path: &mut Vec<u8>) -> u128 {
-        // A fragment leads nowhere else, whatever is in it.
-        let href = &href[..memchr::memchr(b'#', href.as_bytes()).unwrap_or(href.len())];
-        self.simple_key(href, path).unwrap_or_else(|| key_of(href.as_bytes(), self.whole))
+        let (mut href, mut signs) = (href.as_bytes(), Signs::of(href.as_bytes()));
+        if signs.has_fragment {
+            // A fragment leads nowhere else, whatever is in it.
+            href = &href[..memchr::memchr(b'#', href).unwrap_or(href.len())];
+            signs = Signs::of(href);
+        }
+        let simple = if signs.is_odd { None } else { self.simple_key(href, path) };
+        simple.unwrap_or_else(|| key_of(href, self.whole))
     }
 
-    /// `None` where it takes a parser to say what the link means.
-    fn simple_key(&self, href: &str, path: &mut Vec<u8>) -> Option<u128> {
-        let bytes = href.as_bytes();
-        // Blanks and line breaks may vanish, and a backslash may be a slash.
-        if bytes.iter().fold(false, |is_odd, byte| is_odd | (*byte <= b' ') | (*byte == b'\\')) {
-            return None;
-        }
+    /// Of a link without odd bytes. `None` where it takes a parser to say what it means.
+    fn simple_key(&self, bytes: &[u8], path: &mut Vec<u8>) -> Option<u128> {
         match bytes {
             [] | [b'?', ..] => None,
             [b'/', b'/', ..] => Some(self.absolute_key(self.url.scheme(), &bytes[2..])),
@@ -137,6 +137,48 @@ fn parent(directory: &[u8]) -> Option<&[u8]> {
     let Some(slash) = memchr::memrchr(b'/', name) else { return Some(directory) };
     let is_drive = matches!(name[slash + 1..], [_, b':' | b'|']);
     (!is_drive).then_some(&name[..=slash])
+}
+
+/// What a link's text has in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Signs {
+    has_fragment: bool,
+    /// Blanks and line breaks may vanish, and a backslash may be a slash.
+    is_odd: bool,
+}
+
+impl Signs {
+    /// Eight bytes at a time, the last eight perhaps twice: links are too short for vectors.
+    #[inline]
+    fn of(text: &[u8]) -> Signs {
+        let (mut fragments, mut odd) = (0, 0);
+        let mut look = |word: [u8; 8]| {
+            let word = u64::from_le_bytes(word);
+            fragments |= below(word ^ ONES * u64::from(b'#'), 1);
+            odd |= below(word, b' ' + 1) | below(word ^ ONES * u64::from(b'\\'), 1);
+        };
+        match text.last_chunk() {
+            Some(last) => {
+                text.as_chunks().0.iter().for_each(|word| look(*word));
+                look(*last);
+            }
+            None => {
+                let mut word = [b'a'; 8];
+                word[..text.len()].copy_from_slice(text);
+                look(word);
+            }
+        }
+        Signs { has_fragment: fragments != 0, is_odd: odd != 0 }
+    }
+}
+
+const ONES: u64 = u64::MAX / 255;
+
+/// Not zero if any byte of `word` is below `bound`, which is at most 128. Which one only the lowest
+/// bit that is set says: a borrow may set others above it.
+#[inline]
+fn below(word: u64, bound: u8) -> u64 {
+    word.wrapping_sub(ONES * u64::from(bound)) & !word & (ONES * 0x80)
 }
 
 fn key_of(text: &[u8], seed: u64) -> u128 {
@@ -259,6 +301,21 @@ mod tests {
             }
         }
         assert!(shared > 2_000, "{shared} pairs on two pages share a key");
+    }
+
+    #[test]
+    fn signs_are_those_of_each_byte_wherever_it_stands() {
+        for byte in 0..=255 {
+            for (len, at) in (1..=33).flat_map(|len| (0..len).map(move |at| (len, at))) {
+                let mut text = vec![b'x'; len];
+                text[at] = byte;
+                text[len - 1 - at] = text[len - 1 - at].max(0x80 * u8::from(at % 3 == 0));
+                let has_fragment = text.contains(&b'#');
+                let is_odd = text.iter().any(|byte| *byte <= b' ' || *byte == b'\\');
+                assert_eq!(Signs::of(&text), Signs { has_fragment, is_odd }, "{text:?}");
+            }
+        }
+        assert_eq!(Signs::of(b""), Signs::default());
     }
 
     #[test]
