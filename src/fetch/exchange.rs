@@ -290,7 +290,7 @@ fn take<W: World>(
             Event::NeedMore => return Step::More,
             Event::End => return Step::End,
             Event::Head => {
-                let Some(head) = reader.head() else { continue };
+                let Some(head) = reader.take_head() else { continue };
                 // Not before: most fetches wait, and a buffer that was used just now is in the
                 // cache.
                 answer.response = client.buffers.borrow_mut().pop().unwrap_or_default();
@@ -299,8 +299,8 @@ fn take<W: World>(
                 answer.response.reserve(head.raw().len() + body_bytes as usize);
                 answer.response.extend_from_slice(head.raw());
                 answer.head_len = head.raw().len();
-                let wanted = sink.head(head);
-                answer.head = Some(head.clone());
+                let wanted = sink.head(&head);
+                answer.head = Some(head);
                 if !wanted && !reader.is_complete() {
                     return Step::Unwanted;
                 }

@@ -110,9 +110,9 @@ impl ResponseReader {
         self.head.as_ref()
     }
 
-    /// Gives the head away, to be stored with the body.
-    pub fn into_head(self) -> Option<ResponseHead> {
-        self.head
+    /// Gives the head away, to be stored with the body; the reader does without it.
+    pub fn take_head(&mut self) -> Option<ResponseHead> {
+        self.head.take()
     }
 
     /// Body bytes so far, without transfer coding, before content decoding.
