@@ -264,12 +264,7 @@ fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     std::fs::create_dir_all(&dir).map_err(failed)?;
     let report = match flags.suite.of_crawls() {
         Some(suite) => bench_crawls(suite, flags, &dir),
-        None => match flags.suite {
-            flags::Suite::Seen => bench_seen(flags, &dir),
-            flags::Suite::Frontier => bench_frontier(flags, &dir),
-            flags::Suite::Hosts => bench_hosts(flags),
-            _ => bench_parse(flags),
-        },
+        None => bench_part(flags, &dir),
     };
     if flags.dir.is_none() {
         std::fs::remove_dir_all(&dir).map_err(failed)?;
@@ -283,6 +278,17 @@ fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     let shown = if flags.json { json_line(&report.json()).map_err(failed)? } else { report.text() };
     print_out(&shown)?;
     report.failures.first().map_or(Ok(()), |failure| Err(Failure::Failed(failure.clone())))
+}
+
+/// A part of the crawler, alone. As a crawl does, it makes memory ready first if it shall.
+fn bench_part(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
+    memory::make_ready(flags.ready_memory_mb().map_err(usage)? << 20);
+    match flags.suite {
+        flags::Suite::Seen => bench_seen(flags, dir),
+        flags::Suite::Frontier => bench_frontier(flags, dir),
+        flags::Suite::Hosts => bench_hosts(flags),
+        _ => bench_parse(flags),
+    }
 }
 
 fn bench_crawls(suite: Suite, flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {

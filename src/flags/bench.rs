@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use nephila::bench::course::Grounds;
 use nephila::bench::suites;
-use nephila::config::{ConfigError, parse_cores};
+use nephila::config::{ConfigError, Settings, parse_cores};
 use nephila::limits::{QUEUE_RESIDENT_MB, QUEUE_RESIDENT_MB_MAX};
 use nephila::sys::affinity;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,21 @@ impl BenchFlags {
     /// Where pages are read from, if they are there.
     pub fn bodies(&self) -> PathBuf {
         self.bodies.clone().unwrap_or_else(|| PathBuf::from(CORPUS_PAGES))
+    }
+
+    /// The one setting of a crawl that means something to a part of it alone.
+    pub fn ready_memory_mb(&self) -> Result<usize, ConfigError> {
+        let mut settings = Settings::default();
+        for change in &self.set {
+            if !change.starts_with("ready_memory_mb") {
+                return Err(ConfigError::Conflict(
+                    "a suite without a crawl knows one setting, ready_memory_mb",
+                ));
+            }
+            settings.set_text(change)?;
+        }
+        settings.check()?;
+        Ok(settings.ready_memory_mb)
     }
 
     pub fn options(
