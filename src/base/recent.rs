@@ -1,8 +1,9 @@
 //! Hashes of late, whole: what was there a moment ago. A hit is as sure as its 128 bits are; a miss
 //! says nothing.
 //!
-//! A hash has one cache line, which holds the last four that came to it. Four and not one: with a
-//! single place, two links of a page that meet there turn each other out on every page.
+//! A hash has one cache line, which holds the last four that came to it or were asked for. Four and
+//! not one: with a single place, two links of a page that meet there turn each other out on every
+//! page. The one asked for last stays longest: what is on many pages outlasts what comes once.
 
 use crate::sys::memory;
 
@@ -29,7 +30,7 @@ impl Recent {
         Recent(lines.into_boxed_slice())
     }
 
-    /// That [`Recent::contains`] is to be asked soon.
+    /// That a hash is to be asked for soon.
     #[inline]
     pub fn foresee(&self, hash: u128) {
         memory::prefetch(&self.0[self.line(hash)]);
@@ -41,9 +42,21 @@ impl Recent {
         self.0[self.line(hash)].0.iter().fold(false, |is_there, known| is_there | (*known == hash))
     }
 
+    /// As [`Recent::contains`], and if so it counts as new again.
+    #[inline]
+    pub fn touch(&mut self, hash: u128) -> bool {
+        let line = self.line(hash);
+        let Line(ways) = &mut self.0[line];
+        let way = ways.iter().position(|known| *known == hash);
+        if let Some(way) = way {
+            ways[..=way].rotate_right(1);
+        }
+        way.is_some()
+    }
+
     #[inline]
     pub fn insert(&mut self, hash: u128) {
-        if self.contains(hash) {
+        if self.touch(hash) {
             return;
         }
         let line = self.line(hash);
@@ -75,8 +88,11 @@ mod tests {
         recent.insert(6);
         assert!([5, 9, 13, 17, 6].iter().all(|hash| recent.contains(*hash)));
         recent.insert(21);
-        assert!(!recent.contains(5), "the oldest goes");
-        assert!([9, 13, 17, 21, 6].iter().all(|hash| recent.contains(*hash)));
-        assert!(!recent.contains(1) && !recent.contains(1 << 64 | 9));
+        assert!(!recent.contains(9), "the oldest goes");
+        assert!([5, 13, 17, 21, 6].iter().all(|hash| recent.contains(*hash)));
+        assert!(recent.touch(5) && !recent.touch(9) && !recent.touch(1));
+        [25, 29, 33].iter().for_each(|hash| recent.insert(*hash));
+        assert!([5, 25, 29, 33].iter().all(|hash| recent.contains(*hash)), "asked for stays");
+        assert!(!recent.contains(21) && !recent.contains(1 << 64 | 5));
     }
 }

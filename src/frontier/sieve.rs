@@ -146,7 +146,7 @@ impl Default for MemorySieve {
 impl Sieve for MemorySieve {
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
         self.figures.probe_count += 1;
-        if self.recent.contains(fingerprint.0) {
+        if self.recent.touch(fingerprint.0) {
             self.figures.recent_hit_count += 1;
             return Seen::Known;
         }

@@ -194,8 +194,8 @@ impl LinkMemo {
     }
 
     /// Whether the link was dealt with.
-    pub(super) fn knows(&self, key: u128) -> bool {
-        self.recent.contains(key)
+    pub(super) fn knows(&mut self, key: u128) -> bool {
+        self.recent.touch(key)
     }
 
     pub(super) fn remember(&mut self, key: u128) {

@@ -526,7 +526,7 @@ impl<F> DiskSieve<F> {
 impl<F> Sieve for DiskSieve<F> {
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen {
         self.figures.probe_count += 1;
-        if self.recent.contains(fingerprint.0) {
+        if self.recent.touch(fingerprint.0) {
             self.figures.recent_hit_count += 1;
             return Seen::Known;
         }
