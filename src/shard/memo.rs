@@ -154,8 +154,8 @@ impl Signs {
         let (mut fragments, mut odd) = (0, 0);
         let mut look = |word: [u8; 8]| {
             let word = u64::from_le_bytes(word);
-            fragments |= below(word ^ ONES * u64::from(b'#'), 1);
-            odd |= below(word, b' ' + 1) | below(word ^ ONES * u64::from(b'\\'), 1);
+            fragments |= below(word ^ (ONES * u64::from(b'#')), 1);
+            odd |= below(word, b' ' + 1) | below(word ^ (ONES * u64::from(b'\\')), 1);
         };
         match text.last_chunk() {
             Some(last) => {

@@ -166,7 +166,7 @@ fn skip_one(chunk: &[u8], at: usize) -> Option<usize> {
     let close = (quotes & quotes.wrapping_sub(1)).trailing_zeros() as usize;
     // A name, an equals sign and a quote in a row, and no other sign before them.
     let equals = 1u32.checked_shl((open as u32).wrapping_sub(1))?;
-    let is_value = others & (equals | equals - 1) == equals && bytes[open - 1] == b'=';
+    let is_value = others & (equals | (equals - 1)) == equals && bytes[open - 1] == b'=';
     let before = *bytes.get(open.wrapping_sub(2))?;
     let is_name = !is_space(before) && before != b'/';
     (is_value && is_name && *bytes.get(close + 1)? == b'>').then_some(at + close + 1)
