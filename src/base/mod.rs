@@ -1,5 +1,5 @@
 //! What every layer may use: time as a value, hand-overs between tasks of one core,
-//! numbers as files hold them, and text from strangers made fit to print.
+//! numbers as files hold them and as people read them, and text from strangers made fit to print.
 //!
 //! Nothing here does I/O or reads a clock. Values of this module belong to the core that made them.
 
@@ -9,6 +9,7 @@ pub mod oneshot;
 pub mod pack;
 pub mod race;
 pub mod recent;
+pub mod text;
 pub mod time;
 pub mod watermark;
 

@@ -17,7 +17,7 @@
 //! asked: a power cut costs the last lines. Nothing but the audit reads them.
 
 use super::{StoreError, StoreWorld};
-use crate::base::{Time, WallTime};
+use crate::base::{Time, WallTime, text};
 use crate::flow::{Outcome, Via};
 use crate::io::{Disk, DiskError, File, make_dir};
 use crate::limits::{REQUEST_LOG_BUFFER_BYTES, REQUEST_LOG_CHECK_BYTES};
@@ -76,20 +76,33 @@ impl LogLine for DeadLetter<'_> {
 
 impl LogLine for RequestLine<'_> {
     fn push(&self, out: &mut Vec<u8>) {
-        // Writing to a Vec cannot fail.
-        let _ = write!(out, "{} {} {} ", self.started.0, self.at, self.url.host());
-        let _ = match self.address {
-            Some(address) => write!(out, "{address} "),
-            None => write!(out, "- "),
-        };
+        // One a request: without `fmt`, which took a microsecond of it.
+        text::push_number(out, self.started.0);
+        out.push(b' ');
+        text::push_date(out, self.at);
+        out.push(b' ');
+        out.extend_from_slice(self.url.host().as_bytes());
+        out.push(b' ');
+        match self.address {
+            Some(address) => text::push_socket_address(out, address),
+            None => out.push(b'-'),
+        }
+        out.push(b' ');
         push_escaped(out, self.method);
         out.push(b' ');
         push_escaped(out, self.url.as_str());
-        let _ = match self.status {
-            Some(status) => write!(out, " {status} "),
-            None => write!(out, " - "),
-        };
-        let _ = writeln!(out, "{} {} {}", self.outcome.name(), self.body_bytes, self.total_ms);
+        out.push(b' ');
+        match self.status {
+            Some(status) => text::push_number(out, status.into()),
+            None => out.push(b'-'),
+        }
+        out.push(b' ');
+        out.extend_from_slice(self.outcome.name().as_bytes());
+        for number in [self.body_bytes, self.total_ms] {
+            out.push(b' ');
+            text::push_number(out, number);
+        }
+        out.push(b'\n');
     }
 }
 
@@ -335,6 +348,9 @@ async fn open_cut<W: Disk>(disk: &W, path: &Path) -> Result<W::File, StoreError>
 
 /// A [`Url`] has neither spaces nor controls; whatever else has is escaped like one.
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return out.extend_from_slice(text.as_bytes());
+    }
     for byte in text.bytes() {
         if byte.is_ascii_graphic() {
             out.push(byte);

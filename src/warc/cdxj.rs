@@ -4,8 +4,8 @@
 //! are. `simhash`, `near` and `undecoded` are ours; readers skip fields they do not know.
 
 use super::digest::{Sha1, push_labelled};
-use super::{surt, text};
-use crate::base::WallTime;
+use super::surt;
+use crate::base::{WallTime, text};
 use crate::url::Url;
 
 /// What one line says.
@@ -69,6 +69,11 @@ fn push_value(out: &mut Vec<u8>, name: &str, push: impl FnOnce(&mut Vec<u8>)) {
 /// RFC 8259 7: quotes, backslashes and controls escaped, the rest as it is.
 fn push_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
+    // Nearly always, and then it is a copy.
+    if text.bytes().all(|byte| !matches!(byte, b'"' | b'\\' | 0..32 | 127)) {
+        out.extend_from_slice(text.as_bytes());
+        return out.push(b'"');
+    }
     for byte in text.bytes() {
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),

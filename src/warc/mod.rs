@@ -13,7 +13,6 @@ mod gzip;
 pub mod reader;
 pub mod record;
 pub mod surt;
-mod text;
 
 pub use cdxj::CdxjLine;
 pub use digest::{PayloadDigest, Sha1};

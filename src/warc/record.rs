@@ -5,12 +5,11 @@
 //! equal payloads are found however they were chunked. A revisit's block is only the head.
 
 use super::digest::{self, Sha1};
-use super::{gzip, text};
-use crate::base::WallTime;
+use super::gzip;
+use crate::base::{WallTime, text};
 use crate::url::Url;
 use flate2::Compress;
 use std::fmt;
-use std::io::Write as _;
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -260,8 +259,7 @@ impl RecordWriter {
             field(header, "WARC-Filename", filename);
         }
         if let Some(address) = record.address {
-            // Writing to a Vec cannot fail.
-            let _ = write!(header, "WARC-IP-Address: {address}\r\n");
+            pushed_field(header, "WARC-IP-Address", |out| text::push_address(out, address));
         }
         if let Some(other) = record.concurrent_to {
             id_field(header, "WARC-Concurrent-To", other);

@@ -6,6 +6,7 @@
 //! doubled and trailing slashes and known session ids go, query arguments are sorted. Many URLs
 //! share a key; the key is for look-up, never for identity.
 
+use crate::base::text;
 use crate::url::Url;
 
 /// Appends the key of `url`.
@@ -13,22 +14,72 @@ pub fn push_key(out: &mut Vec<u8>, url: &Url) {
     push_host(out, url.host());
     if url.port() != url.scheme().default_port() {
         out.push(b':');
-        out.extend_from_slice(url.port().to_string().as_bytes());
+        text::push_number(out, url.port().into());
     }
     out.push(b')');
     let (path, query) = match url.path_and_query().split_once('?') {
         Some((path, query)) => (path, query),
         None => (url.path_and_query(), ""),
     };
-    push_path(out, path);
-    push_query(out, query);
+    if !push_plain_path(out, path.as_bytes()) {
+        push_path(out, path);
+    }
+    if !push_plain_query(out, query.as_bytes()) {
+        push_query(out, query);
+    }
+}
+
+/// [`push_path`] of a path that is its own key but for case and a trailing slash, without a buffer
+/// for each step; false, and nothing done, for any other.
+fn push_plain_path(out: &mut Vec<u8>, path: &[u8]) -> bool {
+    let is_odd = |pair: &[u8]| pair[0] == b'/' && matches!(pair[1], b'/' | b'.');
+    if path.first() != Some(&b'/') || !is_plain(path) || path.windows(2).any(is_odd) {
+        return false;
+    }
+    let session =
+        |dot: usize| path[dot..].get(..5).is_some_and(|end| end.eq_ignore_ascii_case(ASPX));
+    if memchr::memchr_iter(b'.', path).any(session) {
+        return false;
+    }
+    let kept = if path.len() > 1 { path.strip_suffix(b"/").unwrap_or(path) } else { path };
+    push_lower(out, kept);
+    true
+}
+
+/// [`push_query`] of no query, or of one plain argument.
+fn push_plain_query(out: &mut Vec<u8>, query: &[u8]) -> bool {
+    if query.is_empty() {
+        return true;
+    }
+    // The end of every session's name: `sid`, `sessionid`, `cfid`.
+    let session = |part: &[u8]| {
+        matches!(part[0] | 0x20, b's' | b'n' | b'f') && part[1..].eq_ignore_ascii_case(b"id")
+    };
+    if !is_plain(query) || query.contains(&b'&') || query.windows(3).any(session) {
+        return false;
+    }
+    out.push(b'?');
+    push_lower(out, query);
+    true
+}
+
+/// Nothing that is, or has to be, escaped.
+fn is_plain(text: &[u8]) -> bool {
+    text.iter().all(|byte| matches!(byte, 33..127) && *byte != b'%' && *byte != b'#')
+}
+
+fn push_lower(out: &mut Vec<u8>, text: &[u8]) {
+    let start = out.len();
+    out.extend_from_slice(text);
+    out[start..].make_ascii_lowercase();
 }
 
 /// Labels last to first. An IPv6 address has no dots and stays as it is, without brackets.
 fn push_host(out: &mut Vec<u8>, host: &str) {
-    let host = host.trim_matches(['[', ']']).trim_matches('.').to_ascii_lowercase();
+    // A host is in lower case already.
+    let host = host.trim_matches(['[', ']']).trim_matches('.');
     let start = out.len();
-    for label in without_www(&host).rsplit('.') {
+    for label in without_www(host).rsplit('.') {
         if out.len() > start {
             out.push(b',');
         }
@@ -139,9 +190,11 @@ fn without_dots(path: &[u8]) -> Vec<u8> {
     out
 }
 
+const ASPX: &[u8] = b".aspx";
+
 /// ASP.NET: `/(a(24 letters or digits))/` and `/(24 letters or digits)/` before some `.aspx`.
 fn strip_path_session(path: &mut Vec<u8>) {
-    if memchr::memmem::find(path, b".aspx").is_none() {
+    if memchr::memmem::find(path, ASPX).is_none() {
         return;
     }
     for is_session in [is_lettered_session as fn(&[u8]) -> bool, is_bare_session] {
@@ -156,7 +209,7 @@ fn strip_path_session(path: &mut Vec<u8>) {
 }
 
 fn leads_to_aspx(rest: &[u8]) -> bool {
-    memchr::memmem::find_iter(rest, b".aspx")
+    memchr::memmem::find_iter(rest, ASPX)
         .find(|at| *at > 0)
         .is_some_and(|at| !rest[..at].contains(&b'?'))
 }
@@ -260,6 +313,55 @@ mod tests {
         ] {
             assert_eq!(key(url), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn plain_paths_and_queries_have_the_keys_of_the_long_way() {
+        let parts = [
+            "/",
+            "/",
+            "a",
+            "B",
+            ".",
+            "..",
+            "%41",
+            "#",
+            "?",
+            "&",
+            "=",
+            "x.aspx",
+            ".ASPX",
+            "sid=",
+            "PHPSESSID=",
+            "cfid=1",
+            "0123456789abcdef0123456789ABCDEF",
+            "-_~",
+            "é",
+            " ",
+            "id=2",
+        ];
+        let mut seed = 7u64;
+        let (mut plain_paths, mut plain_queries) = (0, 0);
+        for _ in 0..50_000 {
+            let mut text = String::from("/");
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            for n in 0..(seed >> 61) {
+                text += parts[(seed >> (6 * n + 8)) as usize % parts.len()];
+            }
+            let (mut fast, mut slow) = (Vec::new(), Vec::new());
+            if push_plain_path(&mut fast, text.as_bytes()) {
+                push_path(&mut slow, &text);
+                assert_eq!(fast, slow, "{text}");
+                plain_paths += 1;
+            }
+            let (mut fast, mut slow) = (Vec::new(), Vec::new());
+            if push_plain_query(&mut fast, &text.as_bytes()[1..]) {
+                push_query(&mut slow, &text[1..]);
+                assert_eq!(fast, slow, "{text}");
+                plain_queries += 1;
+            }
+        }
+        assert!(plain_paths > 1_000 && plain_queries > 1_000, "{plain_paths} {plain_queries}");
     }
 
     #[test]

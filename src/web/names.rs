@@ -3,6 +3,7 @@
 //! Nothing is looked up in a table: a name is read by finding the number in it, and accepted only
 //! if the number gives that very name again.
 
+use crate::base::text;
 use crate::web::Web;
 use crate::web::chance::{mix, scale};
 use crate::web::graph::{Kind, Place};
@@ -191,18 +192,7 @@ impl Web {
 }
 
 pub(super) fn push_number(number: u32, out: &mut Vec<u8>) {
-    let mut digits = [0; 10];
-    let mut start = digits.len();
-    let mut rest = number;
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[start..]);
+    text::push_number(out, number.into());
 }
 
 /// With leading zeros, up to ten digits.
