@@ -4,6 +4,7 @@
 //! level 1 takes 168 us and level 6 366 us, and much of the web arrives compressed anyway. The
 //! pieces are gathered straight into the output; there is no buffer between.
 
+use crate::sys::memory;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 /// Header: magic, deflate, no flags, no time, no hint, unknown system. The time is in WARC-Date.
@@ -12,6 +13,8 @@ const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const STORED_BLOCK_BYTES_MAX: usize = 65_535;
 const STORED_BLOCK_HEAD_BYTES: usize = 5;
 const TRAILER_BYTES: usize = 8;
+/// Pieces as long as this are written past the caches.
+const PAST_CACHE_BYTES_MIN: usize = 2_048;
 
 /// Bytes that [`append_stored`] adds for `len` bytes of data.
 pub(super) fn stored_len(len: usize) -> usize {
@@ -34,7 +37,12 @@ pub(super) fn append_stored(out: &mut Vec<u8>, pieces: &[&[u8]]) {
                 room = push_block_head(out, left);
             }
             let (now, later) = piece.split_at(piece.len().min(room));
-            out.extend_from_slice(now);
+            // Of a body, nothing is read here again; it is as much as all else that a page touches.
+            if now.len() >= PAST_CACHE_BYTES_MIN {
+                memory::append_past_cache(out, now);
+            } else {
+                out.extend_from_slice(now);
+            }
             room -= now.len();
             left -= now.len();
             piece = later;
