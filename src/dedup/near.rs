@@ -10,6 +10,7 @@ use crate::limits::{NEAR_BUCKET_COUNT_MAX, NEAR_DISTANCE_MAX};
 use crate::sys::memory;
 
 const BLOCK_COUNT: u32 = 4;
+const BLOCKS: [u32; BLOCK_COUNT as usize] = [0, 1, 2, 3];
 const BLOCK_BITS: u32 = 16;
 
 #[derive(Clone, Copy)]
@@ -48,16 +49,16 @@ pub fn block_owner(simhash: u64, block: u32, shard_count: u16) -> ShardIndex {
 }
 
 /// The shards that must be asked about a SimHash, each with its blocks as a bit mask.
-pub fn masks(simhash: u64, shard_count: u16) -> Vec<(ShardIndex, u8)> {
-    let mut asked: Vec<(ShardIndex, u8)> = Vec::with_capacity(BLOCK_COUNT as usize);
-    for block in 0..BLOCK_COUNT {
-        let owner = block_owner(simhash, block, shard_count);
-        match asked.iter_mut().find(|(shard, _)| *shard == owner) {
-            Some((_, mask)) => *mask |= 1 << block,
-            None => asked.push((owner, 1 << block)),
-        }
-    }
-    asked
+pub fn masks(simhash: u64, shard_count: u16) -> impl Iterator<Item = (ShardIndex, u8)> {
+    let owners = BLOCKS.map(|block| block_owner(simhash, block, shard_count));
+    BLOCKS.into_iter().filter_map(move |block| {
+        let owner = owners[block as usize];
+        let mask = BLOCKS
+            .iter()
+            .fold(0, |mask, other| mask | u8::from(owners[*other as usize] == owner) << other);
+        // Its first block stands for all.
+        (mask.trailing_zeros() == block).then_some((owner, mask))
+    })
 }
 
 impl NearTable {
@@ -66,7 +67,8 @@ impl NearTable {
     pub fn ask(&mut self, simhash: u64, page: u64, mask: u8) -> Option<u64> {
         let mut nearest: Option<(u32, u64)> = None;
         let blocks = || (0..BLOCK_COUNT).filter(move |block| mask & (1 << block) != 0);
-        self.foresee(|| blocks().map(|block| bucket_key(simhash, block) as usize));
+        self.foresee(simhash);
+        self.foresee_pages(simhash);
         for block in blocks() {
             let bucket = self.bucket(bucket_key(simhash, block) as usize);
             for filed in bucket.pages.iter().filter(|filed| filed.page != page) {
@@ -88,12 +90,22 @@ impl NearTable {
         nearest.map(|(_, page)| page)
     }
 
+    /// [`NearTable::ask`] will be called soon: asks memory for the buckets.
+    pub fn foresee(&self, simhash: u64) {
+        let buckets = BLOCKS.iter().filter_map(|block| self.peek(bucket_key(simhash, *block)));
+        buckets.for_each(memory::prefetch);
+    }
+
     /// Four buckets lie in four places, and their pages in four more: to wait for all at once takes
     /// a quarter of the time.
-    fn foresee<K: Iterator<Item = usize>>(&self, keys: impl Fn() -> K) {
-        let bucket = |key: usize| self.rows[key / ROW_COUNT].get(key % ROW_COUNT);
-        keys().filter_map(bucket).for_each(memory::prefetch);
-        keys().filter_map(bucket).for_each(|bucket| memory::prefetch(&bucket.pages[..]));
+    fn foresee_pages(&self, simhash: u64) {
+        let buckets = BLOCKS.iter().filter_map(|block| self.peek(bucket_key(simhash, *block)));
+        buckets.for_each(|bucket| memory::prefetch(&bucket.pages[..]));
+    }
+
+    fn peek(&self, key: u32) -> Option<&Bucket> {
+        let key = key as usize;
+        self.rows[key / ROW_COUNT].get(key % ROW_COUNT)
     }
 
     fn bucket(&mut self, key: usize) -> &mut Bucket {

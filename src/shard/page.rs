@@ -224,6 +224,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         outcome: Outcome,
         parsed: &Parsed,
     ) -> Result<Position, StoreError> {
+        if let Some(simhash) = parsed.simhash {
+            self.near.borrow().foresee(simhash);
+        }
         let digest = self.digest(&mut answer.response, answer.head_len).await;
         let begun = self.world.now();
         let is_page = outcome.is_page();
