@@ -10,8 +10,10 @@
 
 use crate::base::Time;
 use crate::flow::{ShardIndex, TurnPlace};
+use crate::limits::TURN_FADE_COUNT_MAX;
 use crate::url::HostKey;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::IpAddr;
@@ -37,8 +39,13 @@ pub struct Hands {
 #[derive(Default)]
 pub struct Turns {
     lines: HashMap<TurnPlace, Line>,
-    /// When lines become free. An entry may be stale: the line itself is what counts.
+    /// When lines in which somebody waits become free. An entry may be stale: the line itself is
+    /// what counts.
     due: BinaryHeap<Reverse<(Time, TurnPlace)>>,
+    /// Lines in which nobody waited when they were left, to be forgotten once they are free: one
+    /// entry a line, about in the order of their times. A heap of all lines was a walk through half
+    /// a megabyte for each page of 17,000 hosts.
+    fading: VecDeque<(Time, TurnPlace)>,
     /// Before these nobody speaks at any address, nor at any domain: who spoke last before a
     /// restart is not known.
     address_floor: Time,
@@ -50,6 +57,7 @@ struct Line {
     holder: Option<Wanted>,
     free_at: Time,
     waiting: VecDeque<Wanted>,
+    is_fading: bool,
 }
 
 impl Turns {
@@ -87,11 +95,17 @@ impl Turns {
             let delay = Duration::from_millis(u64::from(holder.delay_ms));
             line.free_at = line.free_at.max(used_at + delay);
         }
-        self.due.push(Reverse((line.free_at, place)));
+        if !line.waiting.is_empty() {
+            self.due.push(Reverse((line.free_at, place)));
+        } else if !line.is_fading {
+            line.is_fading = true;
+            self.fading.push_back((line.free_at, place));
+        }
     }
 
     /// The next turn that begins by `now`, if there is one.
     pub fn advance(&mut self, now: Time) -> Option<(TurnPlace, Wanted)> {
+        self.forget_free(now);
         while let Some(Reverse((at, place))) = self.due.peek().copied() {
             if at > now {
                 return None;
@@ -101,17 +115,38 @@ impl Turns {
             if line.holder.is_some() || line.free_at > now {
                 continue;
             }
-            match line.waiting.pop_front() {
-                Some(next) => {
-                    line.holder = Some(next);
-                    return Some((place, next));
-                }
-                None => {
-                    self.lines.remove(&place);
-                }
+            if let Some(next) = line.waiting.pop_front() {
+                line.holder = Some(next);
+                return Some((place, next));
             }
         }
         None
+    }
+
+    /// Drops lines that are free and empty. One that is free later than the next goes behind it,
+    /// so that a long delay does not keep the others; so many a call.
+    fn forget_free(&mut self, now: Time) {
+        for _ in 0..TURN_FADE_COUNT_MAX {
+            let Some((at, place)) = self.fading.front().copied() else { return };
+            if at > now {
+                if self.fading.get(1).is_none_or(|(next_at, _)| *next_at >= at) {
+                    return;
+                }
+                self.fading.rotate_left(1);
+                continue;
+            }
+            self.fading.pop_front();
+            let Entry::Occupied(mut line) = self.lines.entry(place) else { continue };
+            let Line { holder, free_at, waiting, is_fading } = line.get_mut();
+            if holder.is_none() && waiting.is_empty() && *free_at <= now {
+                line.remove();
+            } else if holder.is_none() && waiting.is_empty() {
+                self.fading.push_back((*free_at, place));
+            } else {
+                // Whoever leaves it next lists it anew.
+                *is_fading = false;
+            }
+        }
     }
 
     pub fn next_due(&self) -> Option<Time> {
@@ -182,5 +217,63 @@ mod tests {
         turns.give_back(ADDRESS, HostKey(2), Some(at(5_000)));
         assert_eq!(turns.advance(at(6_000)), None);
         assert!(turns.lines.is_empty());
+    }
+
+    /// Whatever order turns are taken and given back in: nobody speaks before the delay after the
+    /// last is over, everybody who waits is named once it is, and what is idle is forgotten.
+    #[test]
+    fn lines_are_kept_as_long_as_they_matter() {
+        let place = |number: u64| TurnPlace::Domain(number % 8);
+        let mut turns = Turns::default();
+        let (mut free_at, mut holders) = ([Time::ZERO; 8], [None; 8]);
+        let (mut seed, mut granted_count) = (7u64, 0);
+        let mut waiting = [0; 8];
+        for step in 0..20_000u64 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let (now, which) = (Time::from_ms(step * 20), (seed >> 40) as usize % 8);
+            let delay_ms = if which == 3 { 60_000 } else { 1_000 };
+            if let Some(host) = holders[which].take() {
+                turns.give_back(place(which as u64), host, Some(now));
+                free_at[which] = now + Duration::from_millis(delay_ms.into());
+            } else if waiting[which] < 3 {
+                let wanted = Wanted { delay_ms, ..wanted(step) };
+                if turns.ask(place(which as u64), wanted, now) {
+                    assert!(free_at[which] <= now && waiting[which] == 0);
+                    holders[which] = Some(HostKey(step));
+                } else {
+                    waiting[which] += 1;
+                }
+            }
+            while let Some((place, next)) = turns.advance(now) {
+                let TurnPlace::Domain(which) = place else { panic!("an address") };
+                let which = which as usize;
+                assert!(free_at[which] <= now && holders[which].is_none());
+                holders[which] = Some(next.host);
+                waiting[which] -= 1;
+                granted_count += 1;
+            }
+            for which in 0..8 {
+                let is_named = holders[which].is_some() || free_at[which] > now;
+                assert!(is_named || waiting[which] == 0, "a host waits at a free place");
+            }
+            assert!(turns.fading.len() <= turns.lines.len(), "one entry a line");
+        }
+        assert!(granted_count > 1_000, "{granted_count}");
+        let ever_after = Time::from_ms(1_000_000_000);
+        loop {
+            for (which, holder) in holders.iter_mut().enumerate() {
+                if let Some(host) = holder.take() {
+                    turns.give_back(place(which as u64), host, None);
+                }
+            }
+            while let Some((TurnPlace::Domain(which), next)) = turns.advance(ever_after) {
+                holders[which as usize] = Some(next.host);
+            }
+            if holders.iter().all(Option::is_none) {
+                break;
+            }
+        }
+        (0..10).for_each(|_| assert_eq!(turns.advance(ever_after), None));
+        assert!(turns.lines.is_empty() && turns.fading.is_empty());
     }
 }
