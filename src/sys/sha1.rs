@@ -30,6 +30,7 @@ mod lanes {
         _mm_setzero_si128, _mm_sha1msg1_epu32, _mm_sha1msg2_epu32, _mm_sha1nexte_epu32,
         _mm_sha1rnds4_epu32, _mm_shuffle_epi8, _mm_xor_si128,
     };
+    use std::cmp::Reverse;
 
     const BLOCK_BYTES: usize = 64;
     const START: [u32; 5] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0];
@@ -87,7 +88,11 @@ mod lanes {
 
     #[target_feature(enable = "sha,sse4.1")]
     pub(super) fn digest_all(payloads: &[&[u8]], digests: &mut [Digest]) {
-        let mut waiting = payloads.iter().enumerate().map(Lane::new);
+        // The longest first: what one lane has left when the other has nothing more goes at half the
+        // speed, and a short one leaves little (a sixth of the time, in order of arrival).
+        let mut order: Vec<(usize, &&[u8])> = payloads.iter().enumerate().collect();
+        order.sort_unstable_by_key(|(_, payload)| Reverse(payload.len()));
+        let mut waiting = order.into_iter().map(Lane::new);
         let (mut first, mut second) = (waiting.next(), waiting.next());
         while let (Some(one), Some(other)) = (&mut first, &mut second) {
             let (blocks, others) = (one.blocks(), other.blocks());
