@@ -57,6 +57,14 @@ impl Attributes {
         self.seen & (1 << slot as u8) != 0 && self.slots[slot as usize].eq_ignore_ascii_case(wanted)
     }
 
+    /// The value of an `href`, as [`take`](Attributes::take) and [`value`](Attributes::value) have
+    /// it.
+    pub fn target(&mut self, raw: &[u8]) -> &[u8] {
+        let slot = &mut self.slots[Slot::Target as usize];
+        Value { raw, cut: false }.decode_into(slot);
+        slot.trim_ascii()
+    }
+
     pub fn is_cut(&self, slot: Slot) -> bool {
         self.cut & (1 << slot as u8) != 0
     }

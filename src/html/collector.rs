@@ -3,10 +3,10 @@
 use super::attributes::{Attributes, Slot};
 use super::meta::{RobotsMeta, charset_label, content_language, refresh_url};
 use super::name::{TagName, Traits};
-use super::page::{LinkKind, Page, Rel, Span};
+use super::page::{LinkEntry, LinkKind, Page, Rel, Span};
 use super::prescan::declared;
 use super::reader::TextSink;
-use super::tokenizer::{Run, Tag, TokenSink, Value, is_space};
+use super::tokenizer::{Run, Tag, TokenSink, Value, WholeLink, is_space};
 use crate::limits::{ANCHOR_TEXT_BYTES_MAX, LANGUAGE_BYTES_MAX, TITLE_BYTES_MAX};
 use crate::sys::block::{self, BLOCK_BYTES};
 use crate::sys::scan;
@@ -132,6 +132,18 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
         if self.collector.hidden.is_some() & !is_end_tag {
             self.collector.hidden = None;
             self.collector.settle_place();
+        }
+    }
+
+    #[inline(always)]
+    fn whole_link(&mut self, link: WholeLink<'_>) {
+        let is_seen = matches!(self.collector.place, Place::Visible | Place::Anchor);
+        if (T::WANTED && !T::TAKES_BLANKS) || !is_seen {
+            return link.by_parts(self);
+        }
+        self.collector.whole_link(link);
+        if T::WANTED {
+            self.text.run(false, link.chunk, link.text, link.text + link.text_len);
         }
     }
 
@@ -331,6 +343,50 @@ impl Collector {
         }
     }
 
+    /// A link that is over as soon as it begins, where text can be seen.
+    #[inline(always)]
+    fn whole_link(&mut self, link: WholeLink<'_>) {
+        self.close_anchor();
+        self.place = Place::Visible;
+        if !self.page.has_room(false) {
+            return;
+        }
+        let href = self.store_href(link);
+        let text = self.store_text(link);
+        let (kind, rel) = (LinkKind::Anchor, Rel::default());
+        self.page.links.push(LinkEntry { href, text, kind, rel });
+    }
+
+    #[inline(always)]
+    fn store_href(&mut self, link: WholeLink<'_>) -> Span {
+        let WholeLink { chunk, href, href_len: len, .. } = link;
+        if let Some(block) = block::block(chunk, href)
+            && block::reference_marks(block) & block::first(len) == 0
+            && let Some(last) = block.get(len.wrapping_sub(1))
+            && !is_space(block[0])
+            && !is_space(*last)
+        {
+            return self.page.store_short(block, len);
+        }
+        let href = self.attributes.target(&chunk[href..href + len]);
+        self.page.store(href)
+    }
+
+    #[inline(always)]
+    fn store_text(&mut self, link: WholeLink<'_>) -> Span {
+        let WholeLink { chunk, text, text_len: len, .. } = link;
+        if let Some(block) = block::block(chunk, text)
+            && is_collapsed(block, len)
+            && block.get(len.wrapping_sub(1)).is_some_and(|last| last.is_ascii() && *last != b' ')
+        {
+            return self.page.store_short(block, len);
+        }
+        self.anchor_text.push(&chunk[text..text + len]);
+        let span = self.page.store(self.anchor_text.trimmed());
+        self.anchor_text.clear();
+        span
+    }
+
     fn link(&mut self, kind: LinkKind) {
         if let Some(href) = self.attributes.value(Slot::Target) {
             let rel = self.attributes.value(Slot::Rel).map_or(Rel::default(), Rel::parse);
@@ -397,6 +453,16 @@ impl Collector {
     }
 }
 
+/// Whether the first `len` bytes have no white space but single blanks between words, or behind the
+/// last.
+#[inline(always)]
+fn is_collapsed(bytes: &[u8; BLOCK_BYTES], len: usize) -> bool {
+    let own = block::first(len);
+    let spaces = block::text_marks(bytes).spaces & own;
+    let plain = block::equal(bytes, b' ') & own;
+    spaces == plain && spaces & (spaces << 1 | 1) == 0
+}
+
 /// Text with its white space collapsed, up to `MAX` bytes.
 struct Collapsed<const MAX: usize> {
     bytes: [u8; MAX],
@@ -422,10 +488,7 @@ impl<const MAX: usize> Collapsed<MAX> {
             && len <= BLOCK_BYTES
             && let Some(out) = self.bytes.get_mut(self.len..self.len + BLOCK_BYTES)
         {
-            let own = u64::MAX.unbounded_shr((BLOCK_BYTES - len) as u32);
-            let spaces = block::text_marks(bytes).spaces & own;
-            let plain = block::equal(bytes, b' ') & own;
-            if spaces == plain && spaces & (spaces << 1 | 1) == 0 {
+            if is_collapsed(bytes, len) {
                 out.copy_from_slice(bytes);
                 self.len += len;
                 return;

@@ -35,4 +35,4 @@ pub use name::{TagName, Traits};
 pub use page::{Link, LinkKind, Page, Rel};
 pub use prescan::prescan;
 pub use reader::{NoText, PageReader, TextSink};
-pub use tokenizer::{Content, Run, Tag, TokenSink, Tokenizer, Value};
+pub use tokenizer::{Content, Run, Tag, TokenSink, Tokenizer, Value, WholeLink};

@@ -3,6 +3,7 @@
 
 use super::meta::RobotsMeta;
 use crate::limits::PAGE_LINK_COUNT_MAX;
+use crate::sys::block::BLOCK_BYTES;
 use crate::url::Url;
 
 /// The element, or the way, that a link was made with.
@@ -167,17 +168,26 @@ impl Page {
 
     /// `cut`: not the whole of it is known.
     pub(super) fn add_link(&mut self, kind: LinkKind, rel: Rel, href: &[u8], cut: bool) {
+        if self.has_room(cut) {
+            let href = self.store(href);
+            self.links.push(LinkEntry { href, text: Span::default(), kind, rel });
+        }
+    }
+
+    /// Whether a link can be added; one that cannot is counted. `cut`: not the whole of it is
+    /// known.
+    #[inline]
+    pub(super) fn has_room(&mut self, cut: bool) -> bool {
         if self.links.len() == PAGE_LINK_COUNT_MAX || cut {
             self.link_dropped_count = self.link_dropped_count.saturating_add(1);
-            return;
+            return false;
         }
         if self.links.is_empty() {
             // Enough for most pages: growing to it in steps took longer than all else here.
             self.links.reserve(FIRST_LINK_COUNT);
             self.stored.reserve(FIRST_LINK_COUNT * FIRST_LINK_BYTES);
         }
-        let href = self.store(href);
-        self.links.push(LinkEntry { href, text: Span::default(), kind, rel });
+        true
     }
 
     /// Stores bytes that should be UTF-8; they can be read when the page is settled.
@@ -186,6 +196,16 @@ impl Page {
         let start = self.stored.len() as u32;
         self.stored.extend_from_slice(bytes);
         Span { start, end: self.stored.len() as u32 }
+    }
+
+    /// As [`store`](Page::store) of the first `len` bytes of a block: what is behind them is copied
+    /// as well and forgotten, for a copy of any length is a call that takes as long as the rest.
+    #[inline(always)]
+    pub(super) fn store_short(&mut self, block: &[u8; BLOCK_BYTES], len: usize) -> Span {
+        let start = self.stored.len();
+        self.stored.extend_from_slice(block);
+        self.stored.truncate(start + len);
+        Span { start: start as u32, end: self.stored.len() as u32 }
     }
 
     /// Nothing more is stored. All is checked at once, which is many times as fast as string by

@@ -35,6 +35,18 @@ pub fn text_marks(block: &[u8; BLOCK_BYTES]) -> TextMarks {
     TextMarks { stops, spaces: mask(block, Half::is_space) }
 }
 
+/// What keeps an attribute's value from meaning its own bytes: `&`, a carriage return, NUL.
+#[inline(always)]
+pub fn reference_marks(block: &[u8; BLOCK_BYTES]) -> u64 {
+    mask(block, |half| half.equal(b'&').or(half.equal(b'\r')).or(half.equal(0)))
+}
+
+/// Bits for the first `len` bytes of a block.
+#[inline(always)]
+pub fn first(len: usize) -> u64 {
+    u64::MAX.unbounded_shr(BLOCK_BYTES.saturating_sub(len) as u32)
+}
+
 /// Which bytes are `wanted`.
 #[inline(always)]
 pub fn equal(block: &[u8; BLOCK_BYTES], wanted: u8) -> u64 {
@@ -271,6 +283,8 @@ mod tests {
             let marks = text_marks(&block);
             assert_eq!(marks.stops, bits(&block, |byte| matches!(byte, b'<' | b'&')));
             assert_eq!(marks.spaces, bits(&block, |byte| b" \t\n\x0c\r".contains(&byte)));
+            let references = bits(&block, |byte| matches!(byte, b'&' | b'\r' | 0));
+            assert_eq!(reference_marks(&block), references);
             let values = value_marks(block.first_chunk().expect("a half"));
             assert_eq!(values.quotes, bits(&block, |byte| byte == b'"') as u32);
             assert_eq!(values.others, bits(&block, |byte| b"='>".contains(&byte)) as u32);

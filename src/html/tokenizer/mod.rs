@@ -17,6 +17,7 @@
 //! that the sink does not want are passed over without a record ([`TokenSink::start_tag`] says
 //! which).
 
+mod link;
 mod markup;
 mod piece;
 mod quick;
@@ -24,6 +25,7 @@ mod raw;
 mod tag;
 mod text;
 
+pub use link::WholeLink;
 pub(super) use tag::is_space;
 
 use super::name::{TagName, Traits};
@@ -115,6 +117,11 @@ pub trait TokenSink {
             self.start_tag(tag);
             self.start_tag_end(self_closing);
         }
+    }
+    /// A link in one piece, with nothing foreign around it.
+    #[inline]
+    fn whole_link(&mut self, link: WholeLink<'_>) {
+        link.by_parts(self);
     }
     /// Returns whether the attributes are wanted.
     fn start_tag(&mut self, tag: Tag<'_>) -> bool;

@@ -30,15 +30,16 @@ impl Tokenizer {
     }
 
     /// Behind a `<`, where it [`is_plain`](Tokenizer::is_plain): [`Tokenizer::quick_tag`] for most
-    /// tags of a page, in a third of the instructions. `None` if it is another.
+    /// tags of a page, in a third of the instructions. `None` if it is another. `window`: from `at`
+    /// on.
     #[inline(always)]
     pub(super) fn plain_tag<S: TokenSink>(
         &mut self,
         chunk: &[u8],
         at: usize,
+        window: &[u8; scan::WINDOW_BYTES],
         sink: &mut S,
     ) -> Option<usize> {
-        let window = scan::window(chunk, at)?;
         let plain = Plain::read(window)?;
         let is_end_tag = plain.start == 1;
         let raw = window.get(plain.start..plain.end).unwrap_or_default();

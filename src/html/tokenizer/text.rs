@@ -1,6 +1,6 @@
 //! Between tags: text, references, and what an opening `<` turns out to be.
 
-use super::{Content, Run, State, TokenSink, Tokenizer, emit};
+use super::{Content, Run, State, TokenSink, Tokenizer, WholeLink, emit};
 use crate::html::reference::{self, Place, Reference};
 use crate::sys::block::{self, TextMarks};
 use crate::sys::scan;
@@ -49,9 +49,16 @@ impl Tokenizer {
             if less >= chunk.len() {
                 break;
             }
-            if is_plain && let Some(next) = self.plain_tag(chunk, less + 1, sink) {
-                at = next;
-                continue;
+            if is_plain && let Some(window) = scan::window(chunk, less + 1) {
+                let next = if window.first_chunk().is_some_and(WholeLink::begins) {
+                    whole_link(chunk, less + 1, sink)
+                } else {
+                    self.plain_tag(chunk, less + 1, window, sink)
+                };
+                if let Some(next) = next {
+                    at = next;
+                    continue;
+                }
             }
             let Some(next) = self.quick_tag(chunk, less + 1, sink) else {
                 self.state = State::TagOpen;
@@ -283,6 +290,15 @@ impl Tokenizer {
         }
         at + 1
     }
+}
+
+/// A link that [`begins`](WholeLink::begins) at `at`: where it is over, if it was handed on. Apart
+/// from the loop that it is called in, which has too few registers as it is.
+#[inline(never)]
+fn whole_link<S: TokenSink>(chunk: &[u8], at: usize, sink: &mut S) -> Option<usize> {
+    let (link, end) = WholeLink::read(chunk, at)?;
+    sink.whole_link(link);
+    Some(end)
 }
 
 fn emit_chars<S: TokenSink>(sink: &mut S, first: char, second: Option<char>) {
