@@ -95,10 +95,13 @@ impl Words {
     }
 }
 
+/// Without a branch: whether a window cuts a word cannot be foreseen.
 #[inline(always)]
 fn step(word: u64, starts: u64) -> usize {
-    let cut = BLOCK_BYTES - 1 - (starts | 1).leading_zeros() as usize;
-    if word >> (BLOCK_BYTES - 1) == 1 { cut } else { BLOCK_BYTES }
+    let is_cut = word >> (BLOCK_BYTES - 1);
+    // Of the word that is cut, or none.
+    let rest = (starts | 1).leading_zeros() as usize + 1;
+    BLOCK_BYTES - (rest & (is_cut as usize).wrapping_neg())
 }
 
 /// The masks of bytes that separate although they are outside ASCII, and of those that start a
