@@ -127,12 +127,13 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
 
     #[inline(always)]
     fn plain_tag(&mut self, tag: Tag<'_>, is_end_tag: bool, _self_closing: bool) {
-        self.word_break(tag.traits);
-        // One branch, rarely taken: which kind of tag comes cannot be foreseen.
-        if self.collector.hidden.is_some() & !is_end_tag {
-            self.collector.hidden = None;
-            self.collector.settle_place();
+        let is_break = !tag.traits.has(Traits::INLINE);
+        // One branch, rarely taken, and a call: put together as conditions, the processor would be
+        // asked first which kind of tag comes, and that cannot be foreseen.
+        if self.collector.place != Place::Visible {
+            self.collector.plain_tag_elsewhere(is_break, is_end_tag);
         }
+        self.part_text(is_break);
     }
 
     #[inline(always)]
@@ -188,18 +189,29 @@ impl<T: TextSink> CollectorSink<'_, T> {
     /// Words do not run on from one block into the next.
     #[inline(always)]
     fn word_break(&mut self, traits: Traits) {
-        if !T::TAKES_BLANKS {
-            self.collector.is_blank = true;
-        }
-        self.part_words(!traits.has(Traits::INLINE));
+        let is_break = !traits.has(Traits::INLINE);
+        self.collector.part_anchor(is_break);
+        self.part_text(is_break);
     }
 
     #[inline(always)]
     fn part_words(&mut self, is_break: bool) {
-        let collector = &mut *self.collector;
-        if collector.anchor.is_some() & is_break {
-            collector.anchor_text.push_blank();
+        self.collector.part_anchor(is_break);
+        self.part_flow(is_break);
+    }
+
+    /// At a tag.
+    #[inline(always)]
+    fn part_text(&mut self, is_break: bool) {
+        if !T::TAKES_BLANKS {
+            self.collector.is_blank = true;
         }
+        self.part_flow(is_break);
+    }
+
+    #[inline(always)]
+    fn part_flow(&mut self, is_break: bool) {
+        let collector = &mut *self.collector;
         if T::TAKES_BLANKS {
             self.text.part(is_break);
         } else if T::WANTED {
@@ -233,6 +245,25 @@ impl Collector {
             Place::Visible | Place::Hidden => {}
         }
         self.place
+    }
+
+    /// What a tag that means nothing does, but where text is [`Place::Visible`] and no more: there
+    /// it does nothing.
+    #[inline(never)]
+    fn plain_tag_elsewhere(&mut self, is_break: bool, is_end_tag: bool) {
+        self.part_anchor(is_break);
+        // In HTML nothing can start inside an element that hides its text.
+        if self.hidden.is_some() && !is_end_tag {
+            self.hidden = None;
+            self.settle_place();
+        }
+    }
+
+    #[inline(always)]
+    fn part_anchor(&mut self, is_break: bool) {
+        if self.anchor.is_some() && is_break {
+            self.anchor_text.push_blank();
+        }
     }
 
     #[inline]

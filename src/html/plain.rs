@@ -1,9 +1,10 @@
 //! Plain elements by the bytes of their names: most tags of a page, told by one look-up.
 //!
 //! A plain element does nothing but part words, or not: [`Traits::is_plain`]. The names here are
-//! the common ones, of up to seven bytes, in lower case, so that a name and what it means fit in a
-//! `u64` and a hit says at once that the name was well formed. What is not found may be plain all
-//! the same; `name` knows, for some 60 instructions where this takes 20.
+//! the common ones, of up to seven bytes, in lower case, so that a name with the slash of its end
+//! tag fits in a `u64`, and a hit says at once that the name was well formed and which kind of tag
+//! it is. What is not found may be plain all the same; `name` knows, for some 60 instructions where
+//! this takes 20.
 
 use super::name::{TagName, Traits};
 use crate::sys::scan::{Lanes, Native, WINDOW_BYTES};
@@ -11,73 +12,93 @@ use crate::sys::scan::{Lanes, Native, WINDOW_BYTES};
 /// A tag that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// The name as a number, its first byte lowest.
+    /// The name as a number, its first byte lowest; behind the slash of an end tag.
     number: u64,
-    /// Where the name begins, behind the slash of an end tag, and where it ends.
-    pub start: usize,
+    /// Where the name ends.
     pub end: usize,
-    pub is_inline: bool,
+    kind: u8,
 }
+
+/// Bits of a tag's kind.
+const IS_INLINE: u8 = 1;
+const IS_END_TAG: u8 = 2;
 
 impl Plain {
     /// The tag that a window, of what stands behind a `<`, begins with.
     #[inline(always)]
     pub fn read(window: &[u8; WINDOW_BYTES]) -> Option<Plain> {
         let lanes = Native::load(window);
-        // More than ends a name, and less: a hit has neither between its bytes. Where it ends does
-        // not wait for whether it begins with a slash: all that follows in the page waits for it.
+        // More than ends a name, and less: a hit has neither between its bytes. Of the first byte
+        // it is not asked: that may be a slash.
         let ends = (lanes.at_most(b'/') | lanes.equal(b'>')).mask() & !1;
-        let start = u32::from(window[0] == b'/');
         let end = ends.trailing_zeros();
-        let len = end - start;
-        if len > BYTES_MAX {
+        if end > NUMBER_BYTES {
             return None;
         }
-        let head = u64::from_le_bytes(*window.first_chunk()?) >> (8 * start);
-        let number = head & !(!0 << (8 * len));
-        let entry = TABLE[slot_of(number)];
-        let is_known = (entry ^ number) << 8 == 0;
-        let (start, end) = (start as usize, end as usize);
-        is_known.then_some(Plain { number, start, end, is_inline: entry >> 56 != 0 })
+        let head = u64::from_le_bytes(*window.first_chunk()?);
+        let number = head & u64::MAX.unbounded_shr(u64::BITS - 8 * end);
+        let slot = slot_of(number);
+        let kind = KINDS[slot];
+        (NUMBERS[slot] == number).then_some(Plain { number, end: end as usize, kind })
+    }
+
+    #[inline(always)]
+    pub fn is_end_tag(self) -> bool {
+        self.kind & IS_END_TAG != 0
+    }
+
+    /// Where the name begins.
+    #[inline(always)]
+    pub fn start(self) -> usize {
+        usize::from(self.is_end_tag())
     }
 
     #[inline(always)]
     pub fn name(self) -> TagName {
-        TagName::of_number(self.number, self.end - self.start)
+        TagName::of_number(self.number >> (8 * self.start()), self.end - self.start())
     }
 
     #[inline(always)]
     pub fn traits(self) -> Traits {
-        if self.is_inline { Traits::INLINE } else { Traits::default() }
+        if self.kind & IS_INLINE != 0 { Traits::INLINE } else { Traits::default() }
     }
 }
 
-/// The eighth byte of an entry says whether it is inline.
-const BYTES_MAX: u32 = 7;
+/// A slash and the longest name.
+const NUMBER_BYTES: u32 = 8;
 
+const SLOT_BITS: u32 = 10;
 /// Found by trying: no two names meet, nor one and no name at all, which the compiler checks.
-const SLOT_KEY: u64 = 0xA290_ECD1_CDFB_25E5;
+const SLOT_KEY: u64 = 0x8BE4_8B07_09BD_B3D1;
 
 #[inline(always)]
 const fn slot_of(number: u64) -> usize {
-    (number.wrapping_mul(SLOT_KEY) >> 56) as usize
+    (number.wrapping_mul(SLOT_KEY) >> (u64::BITS - SLOT_BITS)) as usize
 }
 
-static TABLE: [u64; 256] = {
-    let mut table = [0; 256];
+static NUMBERS: [u64; 1 << SLOT_BITS] = TABLE.0;
+static KINDS: [u8; 1 << SLOT_BITS] = TABLE.1;
+const TABLE: ([u64; 1 << SLOT_BITS], [u8; 1 << SLOT_BITS]) = {
+    let (mut numbers, mut kinds) = ([0; 1 << SLOT_BITS], [0; 1 << SLOT_BITS]);
     // Where no name at all is looked for: an entry that it is not.
-    table[0] = 1;
+    numbers[0] = 1;
     let mut index = 0;
-    while index < INLINE.len() + PARTING.len() {
-        let is_inline = index < INLINE.len();
-        let name = if is_inline { INLINE[index] } else { PARTING[index - INLINE.len()] };
+    while index < 2 * (INLINE.len() + PARTING.len()) {
+        let (is_end_tag, index_of_name) = (index % 2 == 1, index / 2);
+        let is_inline = index_of_name < INLINE.len();
+        let name =
+            if is_inline { INLINE[index_of_name] } else { PARTING[index_of_name - INLINE.len()] };
+        assert!(name.len() < NUMBER_BYTES as usize, "a slash has room beside it");
         let number = number_of(name.as_bytes());
+        let number = if is_end_tag { number << 8 | b'/' as u64 } else { number };
         let slot = slot_of(number);
-        assert!(name.len() <= BYTES_MAX as usize && table[slot] == 0, "two in one slot");
-        table[slot] = number | (is_inline as u64) << 56;
+        assert!(numbers[slot] == 0, "two in one slot");
+        numbers[slot] = number;
+        let inline = if is_inline { IS_INLINE } else { 0 };
+        kinds[slot] = inline | if is_end_tag { IS_END_TAG } else { 0 };
         index += 1;
     }
-    table
+    (numbers, kinds)
 };
 
 const fn number_of(name: &[u8]) -> u64 {
@@ -118,10 +139,12 @@ mod tests {
         for name in INLINE.into_iter().chain(PARTING) {
             for end in [">", "/>", " class=a>"] {
                 let plain = read(&format!("{name}{end}")).expect(name);
-                assert_eq!((plain.start, plain.end), (0, name.len()));
+                assert_eq!((plain.start(), plain.end), (0, name.len()));
                 let closing = read(&format!("/{name}{end}")).expect(name);
-                assert_eq!((closing.start, closing.end), (1, 1 + name.len()));
+                assert_eq!((closing.start(), closing.end), (1, 1 + name.len()));
                 assert_eq!(closing.name(), plain.name());
+                assert_eq!(closing.traits(), plain.traits());
+                assert!(closing.is_end_tag() && !plain.is_end_tag());
                 assert_eq!(plain.name(), TagName::of(name.as_bytes()));
                 assert_eq!(plain.traits(), plain.name().traits(), "{name}");
                 assert!(plain.traits().is_plain(), "{name}");
@@ -136,6 +159,8 @@ mod tests {
             ">",
             "/>",
             "//p>",
+            "/",
+            "//>",
             "a>",
             "/a>",
             "script>",

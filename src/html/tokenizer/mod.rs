@@ -185,6 +185,8 @@ pub struct Tokenizer {
     /// `None` in tests of the bare tokenizer: no start tag changes the content model.
     tree: Option<Tree>,
 
+    /// What [`Tokenizer::is_plain`] said last.
+    is_plain: bool,
     tag: TagName,
     is_end_tag: bool,
     /// Whether the tree or the sink looks at the attributes of the open tag.
@@ -224,6 +226,7 @@ impl Tokenizer {
             state: State::Text,
             content,
             tree: None,
+            is_plain: false,
             tag: TagName::OTHER,
             is_end_tag: false,
             tree_wants_attributes: false,

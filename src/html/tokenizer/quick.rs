@@ -41,8 +41,8 @@ impl Tokenizer {
         sink: &mut S,
     ) -> Option<usize> {
         let plain = Plain::read(window)?;
-        let is_end_tag = plain.start == 1;
-        let raw = window.get(plain.start..plain.end).unwrap_or_default();
+        let is_end_tag = plain.is_end_tag();
+        let raw = window.get(plain.start()..plain.end).unwrap_or_default();
         let tag = Tag { name: plain.name(), raw, traits: plain.traits(), foreign: false };
         let end = at + plain.end;
         let (at, self_closing) = match window[plain.end % scan::WINDOW_BYTES] {

@@ -36,7 +36,7 @@ impl Tokenizer {
         mut at: usize,
         sink: &mut S,
     ) -> usize {
-        let mut is_plain = self.is_plain();
+        self.is_plain = self.is_plain();
         while at < chunk.len() {
             let less = if sink.wants_text() {
                 match self.text_with_references(chunk, at, sink) {
@@ -46,19 +46,21 @@ impl Tokenizer {
             } else {
                 scan::find_byte(chunk, at, b'<')
             };
-            if less >= chunk.len() {
-                break;
-            }
-            if is_plain && let Some(window) = scan::window(chunk, less + 1) {
-                let next = if window.first_chunk().is_some_and(WholeLink::begins) {
-                    whole_link(chunk, less + 1, sink)
-                } else {
-                    self.plain_tag(chunk, less + 1, window, sink)
-                };
-                if let Some(next) = next {
+            if self.is_plain
+                && let Some(window) = scan::window(chunk, less + 1)
+            {
+                if window.first_chunk().is_some_and(WholeLink::begins) {
+                    if let Some(next) = whole_link(chunk, less + 1, sink) {
+                        at = next;
+                        continue;
+                    }
+                } else if let Some(next) = self.plain_tag(chunk, less + 1, window, sink) {
                     at = next;
                     continue;
                 }
+            }
+            if less >= chunk.len() {
+                break;
             }
             let Some(next) = self.quick_tag(chunk, less + 1, sink) else {
                 self.state = State::TagOpen;
@@ -68,7 +70,7 @@ impl Tokenizer {
             if self.content != Content::Data || self.state != State::Text {
                 return at;
             }
-            is_plain = self.is_plain();
+            self.is_plain = self.is_plain();
         }
         chunk.len()
     }
