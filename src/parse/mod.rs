@@ -47,6 +47,26 @@ enum Handler {
 }
 
 /// Visible text on its way into a fingerprint.
+impl TextSink for SimHasher {
+    const TAKES_BLANKS: bool = true;
+
+    #[inline]
+    fn text(&mut self, piece: &[u8]) {
+        self.push_text(piece);
+    }
+
+    #[inline(always)]
+    fn part(&mut self, is_break: bool) {
+        self.push_break(is_break);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, is_break: bool, chunk: &[u8], start: usize, stop: usize) {
+        self.push_short(is_break, chunk, start, stop);
+    }
+}
+
+/// The same, for one that has it only lent.
 pub struct Hashed<'a>(pub &'a mut SimHasher);
 
 impl TextSink for Hashed<'_> {
@@ -54,17 +74,17 @@ impl TextSink for Hashed<'_> {
 
     #[inline]
     fn text(&mut self, piece: &[u8]) {
-        self.0.push_text(piece);
+        self.0.text(piece);
     }
 
     #[inline(always)]
     fn part(&mut self, is_break: bool) {
-        self.0.push_break(is_break);
+        self.0.part(is_break);
     }
 
     #[inline(always)]
     fn run(&mut self, is_break: bool, chunk: &[u8], start: usize, stop: usize) {
-        self.0.push_short(is_break, chunk, start, stop);
+        self.0.run(is_break, chunk, start, stop);
     }
 }
 
@@ -73,11 +93,11 @@ impl Handler {
         match self {
             Handler::Html(html) => {
                 let (reader, hasher) = &mut **html;
-                reader.push(bytes, &mut Hashed(hasher));
+                reader.push(bytes, hasher);
             }
             Handler::Lol(lol) => {
                 let (reader, hasher) = &mut **lol;
-                reader.push(bytes, &mut Hashed(hasher));
+                reader.push(bytes, hasher);
             }
             Handler::Text(hasher) => hasher.push_text(bytes),
             Handler::Sitemap(list) => list.push(bytes),
@@ -159,12 +179,12 @@ impl Parser {
             Handler::Html(mut html) => {
                 // The hasher stays in its box: it is ten kilobytes.
                 let (reader, hasher) = (html.0, &mut html.1);
-                let page = reader.finish(&mut Hashed(hasher));
+                let page = reader.finish(hasher);
                 (Some(page), hasher.finish())
             }
             Handler::Lol(mut lol) => {
                 let (reader, hasher) = (lol.0, &mut lol.1);
-                let page = reader.finish(&mut Hashed(hasher));
+                let page = reader.finish(hasher);
                 (Some(page), hasher.finish())
             }
             Handler::Text(mut hasher) => (None, hasher.finish()),
