@@ -39,17 +39,26 @@ pub struct Decoder {
     out: Vec<u8>,
 }
 
-impl Decoder {
-    /// `header_label`: the charset parameter of the Content-Type header. Unknown labels are no
-    /// label.
-    pub fn new(header_label: Option<&str>) -> Decoder {
+impl Default for Decoder {
+    /// Without a header.
+    #[inline]
+    fn default() -> Decoder {
         Decoder {
             stage: Stage::Start,
-            header: header_label.and_then(|label| Encoding::for_label(label.as_bytes())),
+            header: None,
             encoding: WINDOWS_1252,
             held: Vec::new(),
             out: Vec::new(),
         }
+    }
+}
+
+impl Decoder {
+    /// `header_label`: the charset parameter of the Content-Type header. Unknown labels are no
+    /// label.
+    pub fn new(header_label: Option<&str>) -> Decoder {
+        let header = header_label.and_then(|label| Encoding::for_label(label.as_bytes()));
+        Decoder { header, ..Decoder::default() }
     }
 
     /// The charset as far as it is known: final once bytes beyond ASCII have come.

@@ -228,12 +228,14 @@ impl Collector {
         self.declared
     }
 
-    pub fn finish(mut self, charset: &'static str) -> Page {
+    /// What there is of the page; nothing comes after it.
+    pub fn finish(&mut self, charset: &'static str) -> Page {
         self.close_anchor();
         self.close_title();
-        self.page.charset = charset;
-        self.page.settle();
-        self.page
+        let mut page = std::mem::take(&mut self.page);
+        page.charset = charset;
+        page.settle();
+        page
     }
 
     /// Takes the text of a link or a title; returns where it stands.

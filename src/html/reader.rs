@@ -55,6 +55,7 @@ impl<F: FnMut(&[u8])> TextSink for F {
 }
 
 /// See the module. One page's, on one core.
+#[derive(Default)]
 pub struct PageReader {
     decoder: Decoder,
     tokenizer: Tokenizer,
@@ -64,11 +65,15 @@ pub struct PageReader {
 impl PageReader {
     /// `header_charset`: the charset parameter of the Content-Type header, if any.
     pub fn new(header_charset: Option<&str>) -> PageReader {
-        PageReader {
-            decoder: Decoder::new(header_charset),
-            tokenizer: Tokenizer::new(),
-            collector: Collector::default(),
-        }
+        PageReader { decoder: Decoder::new(header_charset), ..PageReader::default() }
+    }
+
+    /// A new reader in a box, made in its place: a move of its two kilobytes would take longer than
+    /// to make it.
+    pub fn boxed<With: Default>(header_charset: Option<&str>) -> Box<(PageReader, With)> {
+        let mut boxed: Box<(PageReader, With)> = Box::default();
+        boxed.0.decoder = Decoder::new(header_charset);
+        boxed
     }
 
     /// Takes the next bytes of the body, content coding removed.
@@ -82,12 +87,17 @@ impl PageReader {
 
     /// The body is over, or cut here.
     pub fn finish<T: TextSink>(mut self, text: &mut T) -> Page {
-        let PageReader { decoder, tokenizer, collector } = &mut self;
+        self.end(text)
+    }
+
+    /// [`finish`](PageReader::finish) where the reader stands. It is of no use after that.
+    pub fn end<T: TextSink>(&mut self, text: &mut T) -> Page {
+        let PageReader { decoder, tokenizer, collector } = self;
         decoder.finish(&mut |piece| {
             tokenizer.push(piece, &mut CollectorSink { collector, text });
             collector.declared_charset()
         });
         tokenizer.finish(&mut CollectorSink { collector, text });
-        self.collector.finish(self.decoder.charset())
+        collector.finish(decoder.charset())
     }
 }

@@ -64,12 +64,14 @@ pub struct SimHasher {
 }
 
 impl Default for SimHasher {
+    #[inline]
     fn default() -> SimHasher {
         SimHasher::new()
     }
 }
 
 impl SimHasher {
+    #[inline]
     pub fn new() -> SimHasher {
         SimHasher {
             buffer: [0; BUFFER_BYTES + OVER_BYTES],

@@ -210,17 +210,20 @@ pub struct Tokenizer {
 }
 
 impl Default for Tokenizer {
+    #[inline]
     fn default() -> Tokenizer {
         Tokenizer::new()
     }
 }
 
 impl Tokenizer {
+    #[inline]
     pub fn new() -> Tokenizer {
         Tokenizer { tree: Some(Tree::default()), ..Tokenizer::bare(Content::Data, b"") }
     }
 
     /// A tokenizer without a tree, starting in the content of the element `last_start_tag`.
+    #[inline]
     pub fn bare(content: Content, last_start_tag: &[u8]) -> Tokenizer {
         Tokenizer {
             state: State::Text,
