@@ -258,7 +258,8 @@ fn hash_window(bytes: &[u8; WINDOW_BYTES], words: &Words, fold: u64, out: &mut [
     let (mut starts, mut ends) = (words.starts, words.ends);
     // Four at a time, those behind the last for nothing: how many there are cannot be foreseen.
     let (groups, _) = out.as_chunks_mut::<4>();
-    for group in groups.iter_mut().take(words.count.div_ceil(4)) {
+    let group_count = words.count.div_ceil(4).min(groups.len());
+    for group in &mut groups[..group_count] {
         for hash in group {
             *hash = word_hash(bytes, starts.trailing_zeros(), ends.trailing_zeros(), fold);
             starts &= starts.wrapping_sub(1);

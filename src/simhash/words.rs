@@ -30,10 +30,12 @@ pub(super) struct Carry {
     separator: Separator,
     /// In a word that has filled a window: the rest of it does not count.
     is_skipping: bool,
+    /// One of the two above means something.
+    is_live: bool,
 }
 
 /// Bit 0 of masks that were shifted out of the window before.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Separator {
     /// A separator's lead byte was last.
     lead: u64,
@@ -48,16 +50,16 @@ struct Separator {
 #[inline(always)]
 pub(super) fn find(window: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (Words, bool) {
     let (word, has_others) = block::words(window);
-    if has_others || carry.is_skipping {
+    if has_others || carry.is_live {
         return (find_others(window, word, carry), !has_others);
     }
-    carry.separator = Separator::default();
     let after = word << 1;
     let (starts, ends) = (word & !after, after & !word);
     (Words::of(word, starts, ends, carry), true)
 }
 
-/// [`find`] where some bytes are outside ASCII, or a word of a window before goes on.
+/// [`find`] where some bytes are outside ASCII, or a word or a separator of a window before goes
+/// on.
 #[inline(never)]
 fn find_others(window: &[u8; BLOCK_BYTES], mut word: u64, carry: &mut Carry) -> Words {
     let (separator, ideograph) = classify_others(window, &mut carry.separator);
@@ -74,6 +76,7 @@ fn find_others(window: &[u8; BLOCK_BYTES], mut word: u64, carry: &mut Carry) -> 
         // A word begins there, so no separator goes on.
         carry.separator = Separator::default();
     }
+    carry.is_live = carry.is_skipping || carry.separator != Separator::default();
     words
 }
 
@@ -90,7 +93,7 @@ impl Words {
     /// A word that fills the window counts as if it ended there.
     #[cold]
     fn fill(carry: &mut Carry) -> Words {
-        carry.is_skipping = true;
+        (carry.is_skipping, carry.is_live) = (true, true);
         Words { starts: 1, ends: 0, count: 1, step: BLOCK_BYTES }
     }
 }

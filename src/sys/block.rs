@@ -56,7 +56,7 @@ pub fn equal(block: &[u8; BLOCK_BYTES], wanted: u8) -> u64 {
 /// Which bytes are from `first` to `last`.
 #[inline(always)]
 pub fn in_range(block: &[u8; BLOCK_BYTES], first: u8, last: u8) -> u64 {
-    mask(block, |half| half.minus(first).at_most(last - first))
+    mask(block, |half| half.within(first, last))
 }
 
 /// Bytes of which [`value_marks`] tells.
@@ -82,8 +82,8 @@ pub fn value_marks(bytes: &[u8; SHORT_BYTES]) -> ValueMarks {
 #[inline(always)]
 pub fn words(block: &[u8; BLOCK_BYTES]) -> (u64, bool) {
     let words = mask(block, |half| {
-        let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).minus(b'a').at_most(25);
-        let is_digit = half.minus(b'0').at_most(9);
+        let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).within(b'a', b'z');
+        let is_digit = half.within(b'0', b'9');
         // Outside ASCII is the top bit, which is all that a mask takes.
         is_letter.or(is_digit).or(half)
     });
@@ -98,7 +98,7 @@ pub fn lower(block: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
     let mut lower = *block;
     for bytes in lower.as_chunks_mut::<HALF_BYTES>().0 {
         let half = Half::load(bytes);
-        let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).minus(b'a').at_most(25);
+        let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).within(b'a', b'z');
         *bytes = half.or(is_letter.and(0x20)).store();
     }
     lower
@@ -151,21 +151,16 @@ mod avx2 {
             Half(unsafe { _mm256_cmpeq_epi8(self.0, Half::splat(byte).0) })
         }
 
-        /// As unsigned numbers.
+        /// From `first` to `last`, as unsigned numbers, but not all of them. `first` is brought to
+        /// the least signed number, and what is less than one behind `last` is within: one
+        /// instruction fewer than by a minimum.
         #[inline(always)]
-        pub fn at_most(self, byte: u8) -> Half {
+        pub fn within(self, first: u8, last: u8) -> Half {
+            debug_assert!(first <= last && last - first < u8::MAX);
+            let least = Half::splat(first ^ 0x80);
+            let behind = Half::splat((last - first + 1) ^ 0x80);
             // SAFETY: see `splat`.
-            unsafe {
-                let smaller = _mm256_min_epu8(self.0, Half::splat(byte).0);
-                Half(_mm256_cmpeq_epi8(self.0, smaller))
-            }
-        }
-
-        /// Modulo 256.
-        #[inline(always)]
-        pub fn minus(self, byte: u8) -> Half {
-            // SAFETY: see `splat`.
-            Half(unsafe { _mm256_sub_epi8(self.0, Half::splat(byte).0) })
+            Half(unsafe { _mm256_cmpgt_epi8(behind.0, _mm256_sub_epi8(self.0, least.0)) })
         }
 
         #[inline(always)]
@@ -225,12 +220,8 @@ mod pair {
             Half(self.0.map(|lanes| lanes.equal(byte)))
         }
 
-        pub fn at_most(self, byte: u8) -> Half {
-            Half(self.0.map(|lanes| lanes.at_most(byte)))
-        }
-
-        pub fn minus(self, byte: u8) -> Half {
-            Half(self.0.map(|lanes| lanes.minus(byte)))
+        pub fn within(self, first: u8, last: u8) -> Half {
+            Half(self.0.map(|lanes| lanes.minus(first).at_most(last - first)))
         }
 
         pub fn and(self, byte: u8) -> Half {
@@ -304,8 +295,9 @@ mod tests {
             assert_eq!(fast.is_space().store(), slow.is_space().store());
             for byte in [0, 9, 25, 0x20, b'<', 0x7F, 0x80, 0xFF] {
                 assert_eq!(fast.equal(byte).store(), slow.equal(byte).store());
-                assert_eq!(fast.at_most(byte).store(), slow.at_most(byte).store());
-                assert_eq!(fast.minus(byte).store(), slow.minus(byte).store());
+                for last in [byte, byte | 0x0F, byte | 0x7F] {
+                    assert_eq!(fast.within(byte, last).store(), slow.within(byte, last).store());
+                }
                 assert_eq!(fast.and(byte).store(), slow.and(byte).store());
                 let (fast, slow) = (fast.equal(byte).or(fast), slow.equal(byte).or(slow));
                 assert_eq!(fast.store(), slow.store());
