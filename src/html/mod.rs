@@ -14,6 +14,7 @@
 
 mod attributes;
 pub mod charset;
+mod collapsed;
 mod collector;
 pub mod lol;
 mod meta;
