@@ -3,9 +3,9 @@
 
 use super::{Run, Tag, TokenSink, Value};
 use crate::html::name::TagName;
-use crate::sys::block::{self, BLOCK_BYTES, TextMarks};
+use crate::sys::block::{self, TextMarks};
 
-/// Of one chunk. The value and the text are of up to [`BLOCK_BYTES`], and as many bytes of the
+/// Of one chunk. The value and the text are of up to [`block::BLOCK_BYTES`], and as many bytes of the
 /// chunk stand behind the beginning of each.
 #[derive(Clone, Copy)]
 pub struct WholeLink<'a> {
@@ -63,6 +63,7 @@ mod tests {
     use super::*;
     use crate::html::collector::{Collector, CollectorSink};
     use crate::html::{Page, TextSink};
+    use crate::sys::block::BLOCK_BYTES;
 
     /// Takes blanks, as the parse stage does.
     #[derive(Default)]
