@@ -38,8 +38,7 @@ impl Recent {
 
     #[inline]
     pub fn contains(&self, hash: u128) -> bool {
-        // No early exit: which of the four it is cannot be foreseen.
-        self.0[self.line(hash)].0.iter().fold(false, |is_there, known| is_there | (*known == hash))
+        hits(&self.0[self.line(hash)].0, hash) != 0
     }
 
     /// As [`Recent::contains`], and if so it counts as new again.
@@ -47,11 +46,17 @@ impl Recent {
     pub fn touch(&mut self, hash: u128) -> bool {
         let line = self.line(hash);
         let Line(ways) = &mut self.0[line];
-        let way = ways.iter().position(|known| *known == hash);
-        if let Some(way) = way {
-            ways[..=way].rotate_right(1);
+        let hits = hits(ways, hash);
+        if hits > 1 {
+            let way = hits.trailing_zeros() as usize;
+            // No slice of unknown length: to rotate one is a call.
+            let before = *ways;
+            for place in 1..WAY_COUNT {
+                ways[place] = if place <= way { before[place - 1] } else { before[place] };
+            }
+            ways[0] = hash;
         }
-        way.is_some()
+        hits != 0
     }
 
     #[inline]
@@ -60,9 +65,8 @@ impl Recent {
             return;
         }
         let line = self.line(hash);
-        let Line(ways) = &mut self.0[line];
-        ways.copy_within(..WAY_COUNT - 1, 1);
-        ways[0] = hash;
+        let Line([first, second, third, _]) = self.0[line];
+        self.0[line] = Line([hash, first, second, third]);
     }
 
     #[inline]
@@ -71,9 +75,39 @@ impl Recent {
     }
 }
 
+/// A bit for each place that holds the hash; it is in one at most. No early exit: which of the four
+/// it is cannot be foreseen.
+#[inline]
+fn hits(ways: &[u128; WAY_COUNT], hash: u128) -> u32 {
+    (0..WAY_COUNT).fold(0, |hits, way| hits | u32::from(ways[way] == hash) << way)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_a_list_to_whose_front_comes_what_is_asked_for() {
+        let (mut recent, mut naive) = (Recent::with_places(8), Vec::new());
+        let mut number = 7u64;
+        for _ in 0..20_000 {
+            number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            // All of line one.
+            let (hash, is_new) = (u128::from(number >> 40) % 9 * 2 + 3, number >> 33 & 1 == 1);
+            let before = naive.iter().position(|known| *known == hash);
+            assert_eq!(recent.contains(hash), before.is_some());
+            if is_new {
+                recent.insert(hash);
+            } else {
+                assert_eq!(recent.touch(hash), before.is_some());
+            }
+            if before.is_some() || is_new {
+                before.map(|at| naive.remove(at));
+                naive.insert(0, hash);
+                naive.truncate(WAY_COUNT);
+            }
+        }
+    }
 
     #[test]
     fn nothing_is_there_by_chance_and_the_last_of_a_line_stay() {
