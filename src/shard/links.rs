@@ -23,7 +23,7 @@ use crate::flow::{Candidate, Class, Queued, Trail, Via};
 use crate::frontier::{Frontier, Offered, Seen, Sieve};
 use crate::limits::LINK_BATCH_COUNT;
 use crate::sys::memory;
-use crate::url::{Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
+use crate::url::{Base, Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
 use std::cell::RefMut;
 
 /// What a shard does for links, or whoever stands in for one.
@@ -95,7 +95,7 @@ impl LinkDesk {
         depth: u16,
         now: Time,
     ) -> Tally {
-        let bases = Bases::of(base);
+        let (bases, base) = (Bases::of(base), Base::of(base, ways.normaliser()));
         let mut tally = Tally::default();
         loop {
             let mut links = [(0, ""); LINK_BATCH_COUNT];
@@ -104,7 +104,8 @@ impl LinkDesk {
                 *link = (self.memo.foresee(&bases, href), href);
                 count += 1;
             }
-            let found_count = self.resolve(ways, &bases, &links[..count], depth, &mut tally);
+            let found_count =
+                self.resolve(ways, (&bases, &base), &links[..count], depth, &mut tally);
             self.judge(ways, found_count, depth, now, &mut tally);
             if count < LINK_BATCH_COUNT {
                 return tally;
@@ -116,14 +117,13 @@ impl LinkDesk {
     fn resolve(
         &mut self,
         ways: &impl Ways,
-        bases: &Bases<'_>,
+        (bases, base): (&Bases<'_>, &Base<'_>),
         links: &[(u128, &str)],
         depth: u16,
         tally: &mut Tally,
     ) -> usize {
         let mut found_count = 0;
         let frontier = ways.frontier();
-        let is_base_normal = ways.normaliser().is_normal_url(bases.url());
         for (key, href) in links {
             if self.memo.knows(*key) {
                 tally.remembered_count += 1;
@@ -131,7 +131,7 @@ impl LinkDesk {
             }
             let found = &mut self.found[found_count];
             let is_home = |host: &str| ways.is_home(host);
-            match found.url.join(bases.url(), is_base_normal, href, ways.normaliser(), is_home) {
+            match found.url.join(base, href, ways.normaliser(), is_home) {
                 Ok(true) => {}
                 Ok(false) => {
                     tally.outside_count += 1;

@@ -29,6 +29,8 @@ impl Default for LinkMemo {
 pub(super) struct Bases<'u> {
     url: &'u Url,
     host_key: HostKey,
+    /// Of the path: what a relative link is appended to.
+    directory: &'u [u8],
     origin: u64,
     whole: u64,
 }
@@ -40,7 +42,8 @@ impl<'u> Bases<'u> {
     pub(super) fn of(url: &'u Url) -> Bases<'u> {
         let hash = |kind, text: &str| xxh3_64_with_seed(text.as_bytes(), kind);
         let (origin, whole) = (hash(3, url.origin()), hash(4, url.as_str()));
-        Bases { url, host_key: url.host_key(), origin, whole }
+        let directory = &url.directory().as_bytes()[url.origin().len()..];
+        Bases { url, host_key: url.host_key(), directory, origin, whole }
     }
 
     pub(super) fn url(&self) -> &'u Url {
@@ -92,7 +95,7 @@ impl<'u> Bases<'u> {
     }
 
     fn relative_key(&self, mut href: &[u8], path: &mut Vec<u8>) -> Option<u128> {
-        let mut directory = &self.url.directory().as_bytes()[self.url.origin().len()..];
+        let mut directory = self.directory;
         loop {
             href = match href {
                 [b'.', b'/', rest @ ..] => rest,

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `plain` | one pass and one allocation, for what pages are full of; anything odd is passed on |
 //! | `reference` | the whole standard, by the `url` crate; the judge of `plain` |
+//! | `run` | how far the bytes of a link stand for themselves, sixteen at a time |
 //! | [`Scratch`] | a URL in a buffer that is used again: most links turn out to be known |
 //! | [`Normaliser`] | one spelling for the many that lead to the same page |
 //! | [`Skeleton`] | the shape that the URLs of a trap share |
@@ -18,6 +19,7 @@ mod normal;
 mod params;
 mod plain;
 mod reference;
+mod run;
 mod scratch;
 mod skeleton;
 #[cfg(test)]
@@ -25,11 +27,11 @@ mod tests;
 
 pub use domain::registrable_domain;
 pub use normal::Normaliser;
-pub use scratch::Scratch;
+pub use scratch::{Base, Scratch};
 pub use skeleton::Skeleton;
 
 use crate::limits::URL_BYTES_MAX;
-use std::fmt;
+use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
@@ -197,7 +199,7 @@ impl Url {
     /// Resolves `reference`, as found in an href or a Location, against this URL.
     pub fn join(&self, reference: &str) -> Result<Url, UrlError> {
         let mut out = String::new();
-        match plain::join(self, reference, &mut out) {
+        match plain::join(self, || self.directory_end(), reference, &mut out) {
             Some(found) => found.map(|(parts, _)| Url { text: out.into_boxed_str(), parts }),
             None => reference::join(self, reference),
         }
@@ -214,8 +216,9 @@ impl Url {
         let scheme = if origin.starts_with("https:") { Scheme::Https } else { Scheme::Http };
         let host_start = scheme.host_start();
         let authority = origin.get(host_start..).unwrap_or("");
-        let name_end = authority.rfind(']').unwrap_or(0);
-        let colon = authority[name_end..].find(':').map(|colon| name_end + colon);
+        // The colons of an address stand before its bracket.
+        let sign = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
+        let colon = sign.filter(|sign| authority.as_bytes()[*sign] == b':');
         let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
         let url = Url {
             text: [origin, path_and_query].concat().into_boxed_str(),
@@ -226,6 +229,28 @@ impl Url {
                 port: port.unwrap_or(scheme.default_port()),
             },
         };
+        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
+        url
+    }
+
+    /// As [`Url::rebuild`], of what a host's queue knows of the origin.
+    pub fn of_host(scheme: Scheme, host: &str, port: u16, path_and_query: &str) -> Url {
+        let host_end = scheme.host_start() + host.len();
+        let is_default = port == scheme.default_port();
+        let port_bytes = if is_default { 0 } else { port.checked_ilog10().unwrap_or(0) + 2 };
+        let size_bytes = host_end + port_bytes as usize + path_and_query.len();
+        let mut text = String::with_capacity(size_bytes);
+        text.push_str(scheme.as_str());
+        text.push_str("://");
+        text.push_str(host);
+        if !is_default {
+            // Writing to a string cannot fail.
+            let _ = write!(text, ":{port}");
+        }
+        let path_start = text.len() as u32;
+        text.push_str(path_and_query);
+        let parts = Parts { host_end: host_end as u32, path_start, scheme, port };
+        let url = Url { text: text.into_boxed_str(), parts };
         debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
         url
     }

@@ -15,7 +15,10 @@
 //! archives), dropping `index.html`, `www.` or a final slash, `b=` as `b`, `+` as `%20`.
 
 use super::params::UnwantedParams;
-use super::{Parts, Scratch, Url};
+use super::run::path_run;
+use super::scratch::Room;
+use super::{Parts, Url};
+use crate::sys::scan;
 
 /// Built once per core from the operator's settings; asked for every link.
 pub struct Normaliser {
@@ -40,7 +43,11 @@ impl Normaliser {
         if self.is_normal(url.host(), url.path_and_query()) {
             return url;
         }
-        self.rewrite(&url.text, url.parts).unwrap_or(url)
+        let mut room = Room::default();
+        match self.rewrite(&url.text, url.parts, &mut room) {
+            Some(parts) => Url { text: room.out.into_boxed_str(), parts },
+            None => url,
+        }
     }
 
     /// Whether it is in normal form; it may say no for nothing.
@@ -48,18 +55,8 @@ impl Normaliser {
         self.is_normal(url.host(), url.path_and_query())
     }
 
-    /// As [`Normaliser::normalise`], in place.
-    pub(super) fn normalise_scratch(&self, scratch: &mut Scratch) {
-        if self.is_normal(scratch.host(), scratch.path_and_query()) {
-            return;
-        }
-        if let Some(normal) = self.rewrite(scratch.text(), scratch.parts()) {
-            scratch.copy(&normal);
-        }
-    }
-
     /// Where this says yes, [`Normaliser::rewrite`] changes nothing. It may say no for nothing.
-    fn is_normal(&self, host: &str, target: &str) -> bool {
+    pub(super) fn is_normal(&self, host: &str, target: &str) -> bool {
         let query = match spelled_until(target.as_bytes(), b'?') {
             Spelled::Whole => None,
             Spelled::Until(end) => Some(&target[end + 1..]),
@@ -88,22 +85,26 @@ impl Normaliser {
         }
     }
 
-    fn rewrite(&self, text: &str, parts: Parts) -> Option<Url> {
+    /// The normal form, in `room.out`. `None` if it is too long.
+    pub(super) fn rewrite(&self, text: &str, parts: Parts, room: &mut Room) -> Option<Parts> {
         let Parts { host_end, path_start, scheme, port } = parts;
         let (origin, target) = text.split_at(path_start as usize);
-        let mut spelled = String::with_capacity(target.len() + 16);
-        append_spelled(target, &mut spelled);
-        let (path, query) = split_target(&spelled);
+        let Room { spelled, out } = room;
+        spelled.clear();
+        spelled.reserve(target.len() + 16);
+        append_spelled(target, spelled);
+        let (path, query) = spelled.split_at(scan::find_byte(spelled.as_bytes(), 0, b'?'));
 
-        let mut out = String::with_capacity(origin.len() + spelled.len());
+        out.clear();
+        out.reserve(origin.len() + spelled.len());
         let host = without_root_dot(parts.host(text));
         out.push_str(&origin[..scheme.host_start()]);
         out.push_str(host);
         out.push_str(&origin[host_end as usize..]);
         let path_start = out.len();
-        append_path(path, &mut out);
-        self.append_query(query.unwrap_or(""), &mut out);
-        Url::assemble(out, scheme, host.len(), path_start, port).ok()
+        append_path(path, out);
+        self.append_query(query.get(1..).unwrap_or(""), out);
+        Parts::of(out, scheme, host.len(), path_start, port).ok()
     }
 
     fn append_query(&self, query: &str, out: &mut String) {
@@ -111,17 +112,41 @@ impl Normaliser {
             let (key, value) = split_at_byte(param.as_bytes(), b'=');
             !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""))
         };
-        let mut params: Vec<&str> = query.split('&').filter(wanted).collect();
-        params.sort_by(|one, other| key(one).cmp(key(other)));
-        for (index, param) in params.into_iter().enumerate() {
-            out.push(if index == 0 { '?' } else { '&' });
-            out.push_str(param);
+        let mut wanted = params(query).filter(wanted);
+        let (mut few, mut few_count) = ([""; PARAM_COUNT_FEW], 0);
+        for (place, param) in few.iter_mut().zip(wanted.by_ref()) {
+            *place = param;
+            few_count += 1;
         }
+        let mut many: Vec<&str> = wanted.collect();
+        if many.is_empty() {
+            return append_sorted(&mut few[..few_count], out);
+        }
+        many.splice(..0, few);
+        append_sorted(&mut many, out);
     }
 }
 
-fn split_target(target: &str) -> (&str, Option<&str>) {
-    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
+/// So many parameters are sorted without an allocation.
+const PARAM_COUNT_FEW: usize = 16;
+
+fn append_sorted(params: &mut [&str], out: &mut String) {
+    params.sort_by(|one, other| key(one).cmp(key(other)));
+    for (index, param) in params.iter().enumerate() {
+        out.push(if index == 0 { '?' } else { '&' });
+        out.push_str(param);
+    }
+}
+
+/// What stands between the `&`s of a query.
+fn params(query: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(query);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.bytes().position(|byte| byte == b'&');
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
 }
 
 fn key(param: &str) -> &[u8] {
@@ -149,7 +174,7 @@ fn without_root_dot(host: &str) -> &str {
 // --- Path ---------------------------------------------------------------------------------------
 
 fn append_path(path: &str, out: &mut String) {
-    if !path.contains(';') {
+    if scan::find_byte(path.as_bytes(), 0, b';') == path.len() {
         return out.push_str(path);
     }
     for (index, segment) in path.split('/').enumerate() {
@@ -212,6 +237,16 @@ const PLAIN: [bool; 256] = {
     plain
 };
 
+const LITERAL: [bool; 256] = {
+    let mut literal = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        literal[byte] = is_literal(byte as u8);
+        byte += 1;
+    }
+    literal
+};
+
 enum Spelled {
     Whole,
     /// Up to the byte asked for, which is at this index.
@@ -223,7 +258,7 @@ enum Spelled {
 /// How far `text` is in normal spelling: all of it, or as far as the first `end`. A path ends at
 /// `?`; a query, where `?` and `;` are literals, at `#`, which no URL of ours has.
 fn spelled_until(text: &[u8], end: u8) -> Spelled {
-    let mut index = 0;
+    let mut index = path_run(text).end;
     while let Some(&byte) = text.get(index) {
         if PLAIN[byte as usize] {
             index += 1;
@@ -248,12 +283,17 @@ fn spelled_until(text: &[u8], end: u8) -> Spelled {
 /// Appends `text` with every escape in its normal spelling.
 fn append_spelled(text: &str, out: &mut String) {
     let bytes = text.as_bytes();
-    let mut index = 0;
+    let (mut index, mut copied) = (0, 0);
     while let Some(&byte) = bytes.get(index) {
-        if is_literal(byte) {
-            out.push(byte as char);
+        if LITERAL[byte as usize] {
             index += 1;
-        } else if let Some(code) = escape_at(bytes, index) {
+            continue;
+        }
+        // Between two bytes of one character there is nothing to copy, and no slice either.
+        if copied < index {
+            out.push_str(&text[copied..index]);
+        }
+        if let Some(code) = escape_at(bytes, index) {
             if is_unreserved(code) {
                 out.push(code as char)
             } else {
@@ -264,7 +304,9 @@ fn append_spelled(text: &str, out: &mut String) {
             append_escape(byte, out);
             index += 1;
         }
+        copied = index;
     }
+    out.push_str(&text[copied..]);
 }
 
 /// The byte that an escape at `index` stands for, if there is one.
@@ -331,6 +373,21 @@ mod tests {
     }
 
     #[test]
+    fn any_number_of_parameters_is_sorted() {
+        for count in [0, 1, 2, PARAM_COUNT_FEW - 1, PARAM_COUNT_FEW, PARAM_COUNT_FEW + 1, 60] {
+            let params = |order: &mut dyn Iterator<Item = usize>| {
+                order.map(|number| format!("p{number:02}=x")).collect::<Vec<_>>().join("&")
+            };
+            let (sorted, reversed) = (params(&mut (0..count)), params(&mut (0..count).rev()));
+            let mark = if count == 0 { "" } else { "?" };
+            assert_eq!(
+                normal(&format!("http://a/?{reversed}")),
+                format!("http://a/{mark}{sorted}")
+            );
+        }
+    }
+
+    #[test]
     fn a_percent_sign_never_joins_what_was_decoded_behind_it() {
         assert_eq!(normal("http://a/%%341"), "http://a/%2541");
     }
@@ -343,7 +400,11 @@ mod tests {
 
     fn check(normaliser: &Normaliser, text: &str) -> Result<(), TestCaseError> {
         let Ok(url) = Url::parse(text) else { return Ok(()) };
-        let long_way = normaliser.rewrite(&url.text, url.parts).unwrap_or(url.clone());
+        let mut room = Room::default();
+        let long_way = match normaliser.rewrite(&url.text, url.parts, &mut room) {
+            Some(parts) => Url { text: room.out.into_boxed_str(), parts },
+            None => url.clone(),
+        };
         let once = normaliser.normalise(url);
         prop_assert_eq!(&once, &long_way, "is_normal and rewrite disagree");
         prop_assert_eq!(&normaliser.normalise(once.clone()), &once, "not idempotent");

@@ -8,52 +8,74 @@ use super::{HostKey, Normaliser, Parts, Scheme, Url, UrlError, UrlId, plain, ref
 pub struct Scratch {
     text: String,
     parts: Parts,
+    /// For its normal form.
+    room: Room,
+}
+
+/// Room to write in: a text in normal spelling, and the whole anew.
+#[derive(Default)]
+pub(super) struct Room {
+    pub(super) spelled: String,
+    pub(super) out: String,
+}
+
+/// What links are joined to, with what they would ask of it each.
+pub struct Base<'u> {
+    url: &'u Url,
+    directory_end: usize,
+    /// In normal form: what is appended to a part of it need not be looked at twice.
+    is_normal: bool,
+}
+
+impl<'u> Base<'u> {
+    pub fn of(url: &'u Url, normaliser: &Normaliser) -> Base<'u> {
+        Base { url, directory_end: url.directory_end(), is_normal: normaliser.is_normal_url(url) }
+    }
 }
 
 impl Default for Scratch {
     fn default() -> Scratch {
         let parts = Parts { host_end: 0, path_start: 0, scheme: Scheme::Http, port: 0 };
-        Scratch { text: String::new(), parts }
+        Scratch { text: String::new(), parts, room: Room::default() }
     }
 }
 
 impl Scratch {
     /// As [`Url::join`] and, where `is_wanted` says so of the host, [`Normaliser::normalise`].
-    /// False where it does not. `is_base_normal`: the base is in normal form, and what is appended
-    /// to a part of it need not be looked at twice.
+    /// False where it does not.
     pub fn join(
         &mut self,
-        base: &Url,
-        is_base_normal: bool,
+        base: &Base<'_>,
         reference: &str,
         normaliser: &Normaliser,
         is_wanted: impl FnOnce(&str) -> bool,
     ) -> Result<bool, UrlError> {
         self.text.clear();
         let mut is_normal = false;
-        match plain::join(base, reference, &mut self.text) {
+        match plain::join(base.url, || base.directory_end, reference, &mut self.text) {
             Some(found) => (self.parts, is_normal) = found?,
-            None => self.copy(&reference::join(base, reference)?),
+            None => self.copy(&reference::join(base.url, reference)?),
         }
         let is_wanted = is_wanted(self.host());
-        if is_wanted && !(is_normal && is_base_normal) {
-            normaliser.normalise_scratch(self);
+        if is_wanted && !(is_normal && base.is_normal) {
+            self.normalise(normaliser);
         }
         Ok(is_wanted)
     }
 
-    pub(super) fn copy(&mut self, url: &Url) {
+    fn normalise(&mut self, normaliser: &Normaliser) {
+        if !normaliser.is_normal(self.host(), self.path_and_query())
+            && let Some(parts) = normaliser.rewrite(&self.text, self.parts, &mut self.room)
+        {
+            self.parts = parts;
+            std::mem::swap(&mut self.text, &mut self.room.out);
+        }
+    }
+
+    fn copy(&mut self, url: &Url) {
         self.text.clear();
         self.text.push_str(&url.text);
         self.parts = url.parts;
-    }
-
-    pub(super) fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn parts(&self) -> Parts {
-        self.parts
     }
 
     #[inline]
@@ -85,8 +107,10 @@ mod tests {
     fn check(normaliser: &Normaliser, base: &Url, reference: &str) -> Result<(), TestCaseError> {
         let expected = base.join(reference).map(|url| normaliser.normalise(url));
         let mut scratch = Scratch::default();
-        let is_base_normal = normaliser.is_normal_url(base);
-        let joined = scratch.join(base, is_base_normal, reference, normaliser, |_| true);
+        // What was in it before leaves no trace.
+        let other = "http://b.test/%7Eother?z=1&utm_source=x&a=2";
+        let _ = scratch.join(&Base::of(base, normaliser), other, normaliser, |_| true);
+        let joined = scratch.join(&Base::of(base, normaliser), reference, normaliser, |_| true);
         prop_assert_eq!(joined.is_ok(), expected.is_ok());
         if let Ok(expected) = expected {
             let host = base.host();

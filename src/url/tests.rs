@@ -15,7 +15,7 @@ fn plain_parse(text: &str) -> Option<Result<Url, UrlError>> {
 
 fn plain_join(base: &Url, reference: &str) -> Option<Result<Url, UrlError>> {
     let mut out = String::new();
-    let found = plain::join(base, reference, &mut out)?;
+    let found = plain::join(base, || base.directory_end(), reference, &mut out)?;
     Some(found.map(|(parts, _)| Url { text: out.into(), parts }))
 }
 
@@ -157,6 +157,8 @@ fn check_invariants(url: &Url) {
     assert_eq!(url.origin().len() + url.path_and_query().len(), text.len());
     assert_eq!(Url::parse(text).as_ref(), Ok(url), "serialised form parses to itself");
     assert_eq!(&Url::rebuild(url.origin(), url.path_and_query()), url);
+    let (scheme, port) = (url.scheme(), url.port());
+    assert_eq!(&Url::of_host(scheme, url.host(), port, url.path_and_query()), url);
     let is_name = url.host().bytes().any(|byte| byte.is_ascii_alphabetic()) && !text.contains("[");
     assert!(!is_name || url.host_kind() == HostKind::Domain, "{text}");
 }
