@@ -60,9 +60,14 @@ const HOST: u8 = 35;
 const FINISHED: u8 = 36;
 const COLD: u8 = 37;
 
+/// Six of ten entries: room for all of it at once.
 pub fn push_admitted(out: &mut Vec<u8>, queued: &Queued) {
+    out.reserve(FRAMING_BYTES_MAX + queued.url.as_str().len() + 8 * queued.trail.len());
     frame::push(out, ADMITTED, |pack| queued.pack(pack));
 }
+
+/// What a queued URL takes beside its text and its trail.
+const FRAMING_BYTES_MAX: usize = 32;
 
 pub fn push_ended(out: &mut Vec<u8>, host: HostKey, fingerprint: Fingerprint, outcome: Outcome) {
     frame::push(out, ENDED, |pack| {
