@@ -4,23 +4,32 @@
 use super::{Frontier, HostId, Sieve};
 use crate::flow::Class;
 use crate::limits::LINK_BATCH_COUNT;
-use crate::url::{Fingerprint, HostKey};
+use crate::url::{Fingerprint, HostKey, UrlId};
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// That [`Frontier::check`] is to be asked of a fingerprint.
+    /// That [`Frontier::knows_early`] is to be asked of a fingerprint.
     pub fn foresee(&self, fingerprint: Fingerprint) {
         self.sieve.foresee(fingerprint);
     }
 
-    /// As [`Frontier::foresee`], one step on.
-    pub fn foresee_further(&self, fingerprint: Fingerprint) {
-        self.sieve.foresee_further(fingerprint);
+    /// Whether a fingerprint is known, as far as that is easy to say. If not,
+    /// [`Frontier::check`] is to be asked.
+    pub fn knows_early(&mut self, fingerprint: Fingerprint) -> bool {
+        let is_known = self.sieve.knows_early(fingerprint);
+        self.figures.known_count += u64::from(is_known);
+        is_known
     }
 
-    /// That URLs of these hosts are to be queued: step by step, each as far as the one before has
-    /// told where to look. Beyond [`LINK_BATCH_COUNT`] hosts it gives up.
-    pub fn foresee_hosts(&self, keys: impl Iterator<Item = HostKey> + Clone) {
-        keys.clone().for_each(|key| self.hosts.foresee(key));
+    /// That a URL which [`Frontier::check`] has called new is to be offered, after
+    /// [`Frontier::foresee_hosts`].
+    pub fn foresee_offer(&self, id: UrlId) {
+        self.sieve.foresee_admit(id.fingerprint);
+        self.hosts.foresee(id.host);
+    }
+
+    /// That URLs of these hosts, all foreseen, are to be queued: step by step, each as far as the
+    /// one before has told where to look. Beyond [`LINK_BATCH_COUNT`] hosts it gives up.
+    pub fn foresee_hosts(&self, keys: impl Iterator<Item = HostKey>) {
         let mut hosts = [HostId(0); LINK_BATCH_COUNT];
         let mut count = 0;
         for (host, found) in hosts.iter_mut().zip(keys.filter_map(|key| self.hosts.guess(key))) {
@@ -29,7 +38,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             count += 1;
         }
         hosts[..count].iter().for_each(|host| self.hosts[*host].foresee_queues());
-        hosts[..count].iter().for_each(|host| self.hosts[*host].foresee_records());
+        let hosts = &hosts[..count];
+        hosts.iter().for_each(|host| self.tails.foresee(*host, &self.hosts[*host]));
+        hosts.iter().for_each(|host| self.hosts[*host].foresee_records());
+        hosts.iter().for_each(|host| self.tails.foresee_records(*host, &self.hosts[*host]));
     }
 
     /// That the hosts behind the one that was popped will be: the next but two has its record asked

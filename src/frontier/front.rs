@@ -88,6 +88,11 @@ impl Front {
         }
     }
 
+    /// Whether a ready host is in the list of a class, or of a better one.
+    pub fn is_as_good(&self, host: HostId, class: Class) -> bool {
+        self.links.note(host.0).is_some_and(|current| current <= class)
+    }
+
     pub fn pop(&mut self) -> Option<(HostId, Class)> {
         let heads = &self.heads;
         let class = self.turns.take(|class| heads[class.index()] != NONE)?;

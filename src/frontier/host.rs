@@ -251,6 +251,11 @@ impl<X> Host<X> {
         self.queues[class.index()].is_some() || self.is_tailed(class)
     }
 
+    /// Whether more than so many URLs of a class are in its head.
+    pub fn has_more_than(&self, class: Class, count: u64) -> bool {
+        self.head(class).is_some_and(|head| u64::from(head.count()) > count)
+    }
+
     pub fn is_tailed(&self, class: Class) -> bool {
         self.tail_bits >> class.index() & 1 == 1
     }

@@ -422,8 +422,12 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         match self.hosts[host].state {
             HostState::Idle => self.schedule(host),
             // Asked of the host first: its record is at hand, its link in the front queues is not.
+            // One that had URLs of the class before has its place by them.
             HostState::Ready if self.hosts[host].best_class() == Some(class) => {
-                self.front.promote(host, class);
+                if !self.hosts[host].has_more_than(class, count) {
+                    self.front.promote(host, class);
+                }
+                debug_assert!(self.front.is_as_good(host, class), "by an earlier URL");
             }
             HostState::Ready | HostState::Waiting | HostState::Busy => {}
         }
@@ -481,7 +485,8 @@ fn record_of(queued: &Queued, origin: u8) -> Record<&str> {
 
 /// Joins a record with what its host knows.
 fn read_back<X>(host: &Host<X>, class: Class, record: Record) -> Queued {
-    let origin = host.origin(record.origin).text(host.name());
+    let Origin { scheme, port } = host.origin(record.origin);
     let Record { depth, tries, via, trail, path_and_query, .. } = record;
-    Queued { url: Url::rebuild(&origin, &path_and_query), depth, class, via, tries, trail }
+    let url = Url::of_host(scheme, host.name(), port, &path_and_query);
+    Queued { url, depth, class, via, tries, trail }
 }

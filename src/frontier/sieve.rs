@@ -35,11 +35,17 @@ pub trait Sieve {
     /// Answers without remembering the fingerprint.
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen;
 
-    /// That a probe is to come soon: a hint, to ask memory for what it will read.
+    /// That [`Sieve::knows_early`] is to be asked soon: a hint, to ask memory for what it reads.
     fn foresee(&self, _: Fingerprint) {}
 
-    /// As [`Sieve::foresee`], once what that asked for is there: a further step of the same way.
-    fn foresee_further(&self, _: Fingerprint) {}
+    /// The cheap part of a probe: true where that would answer `Known`. If it is false the probe is
+    /// to come soon, and what it will read is asked of memory.
+    fn knows_early(&mut self, _: Fingerprint) -> bool {
+        false
+    }
+
+    /// That a fingerprint which a probe has called new is to be admitted soon.
+    fn foresee_admit(&self, _: Fingerprint) {}
 
     /// Remembers a fingerprint. Admitting one twice changes nothing.
     fn admit(&mut self, fingerprint: Fingerprint);

@@ -9,7 +9,7 @@
 //! each gate's memory is asked for before the first is judged:
 //! 1. Keys of all; those that the memo knows are done.
 //! 2. The others are joined and normalised in buffers that are used again, and hashed once.
-//! 3. URL seen. Known ones are done.
+//! 3. URL seen: what it has seen of late first, then all of it for the others. Known ones are done.
 //! 4. The few that are left become URLs of their own, and are offered one by one.
 //!
 //! What comes from other cores begins with the third: it was joined where it was found.
@@ -188,8 +188,10 @@ impl LinkDesk {
         loop {
             let mut count = 0;
             for (place, candidate) in sent.iter_mut().zip(candidates.by_ref()) {
-                // Another core wrote it: it is in no cache of ours.
-                memory::prefetch(candidate.url.as_str());
+                // Another core wrote it: it is in no cache of ours. Most texts lie in two lines.
+                let text = candidate.url.as_str().as_bytes();
+                memory::prefetch(text);
+                text.last().inspect(|last| memory::prefetch(*last));
                 *place = Some(candidate);
                 count += 1;
             }
@@ -219,19 +221,34 @@ fn admit(
 ) {
     let mut frontier = ways.frontier();
     let mut left = [(0, Seen::New); LINK_BATCH_COUNT];
-    let mut left_count = 0;
-    ids.iter().for_each(|id| frontier.foresee_further(id.fingerprint));
+    let (mut open_count, mut left_count) = (0, 0);
     for (index, id) in ids.iter().enumerate() {
+        if frontier.knows_early(id.fingerprint) {
+            settled(index, Offered::Known);
+        } else {
+            left[open_count].0 = index;
+            open_count += 1;
+        }
+    }
+    // Those that are left move up: never beyond where they are read.
+    for place in 0..open_count {
+        let index = left[place].0;
+        let id = &ids[index];
         match frontier.check(id.fingerprint) {
             Seen::Known => settled(index, Offered::Known),
             seen => {
                 left[left_count] = (index, seen);
                 left_count += 1;
+                if seen == Seen::New {
+                    frontier.foresee_offer(*id);
+                }
             }
         }
     }
     let left = &left[..left_count];
-    frontier.foresee_hosts(left.iter().map(|(index, _)| ids[*index].host));
+    // What waits for the disk has no need of its host yet.
+    let new = left.iter().filter(|(_, seen)| *seen == Seen::New);
+    frontier.foresee_hosts(new.map(|(index, _)| ids[*index].host));
     for (place, (index, seen)) in left.iter().enumerate() {
         let id = ids[*index];
         let is_again = left[..place].iter().any(|(before, _)| ids[*before] == id);

@@ -45,6 +45,12 @@ impl Fresh {
         memory::prefetch(&self.places[self.home(fingerprint.0)]);
     }
 
+    /// As [`Fresh::foresee`], beyond it.
+    #[inline]
+    pub(super) fn foresee_insert(&self, fingerprint: Fingerprint) {
+        memory::prefetch(&self.nexts[self.home(fingerprint.0)]);
+    }
+
     #[inline]
     pub(super) fn contains(&self, fingerprint: Fingerprint) -> bool {
         match fingerprint.0 {

@@ -403,6 +403,9 @@ impl<F> DiskSieve<F> {
         let (batch, end) = (batch.clone(), (*next + count).min(batch.count()));
         let mut unfound = Vec::new();
         for index in *next..end {
+            if let Some(needle) = batch.needles().get(index + JUDGED_AHEAD_COUNT) {
+                self.recent.foresee(needle.fingerprint());
+            }
             let fingerprint = Fingerprint(batch.needles()[index].fingerprint());
             if found.has(index) {
                 self.recent.insert(fingerprint.0);
@@ -547,23 +550,34 @@ impl<F> Sieve for DiskSieve<F> {
         Seen::Later
     }
 
+    /// The recent ones alone: they answer three quarters, for which the filter is not asked.
     fn foresee(&self, fingerprint: Fingerprint) {
         self.recent.foresee(fingerprint.0);
-        self.filter.foresee(fingerprint);
     }
 
-    fn foresee_further(&self, fingerprint: Fingerprint) {
-        if !self.recent.contains(fingerprint.0) {
-            self.fresh.foresee(fingerprint);
-            if let Some(frozen) = &self.frozen {
-                frozen.foresee(fingerprint);
-            }
+    fn knows_early(&mut self, fingerprint: Fingerprint) -> bool {
+        if self.recent.touch(fingerprint.0) {
+            self.figures.probe_count += 1;
+            self.figures.recent_hit_count += 1;
+            return true;
         }
+        self.filter.foresee(fingerprint);
+        self.fresh.foresee(fingerprint);
+        if let Some(frozen) = &self.frozen {
+            frozen.foresee(fingerprint);
+        }
+        false
+    }
+
+    fn foresee_admit(&self, fingerprint: Fingerprint) {
+        self.fresh.foresee_insert(fingerprint);
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
         self.recent.insert(fingerprint.0);
-        if self.frozen.as_ref().is_some_and(|frozen| frozen.contains(fingerprint)) {
+        // What the filter does not have is not among the frozen: its line is at hand, theirs not.
+        let in_frozen = |frozen: &Rc<Fresh>| frozen.contains(fingerprint);
+        if self.filter.may_contain(fingerprint) && self.frozen.as_ref().is_some_and(in_frozen) {
             return;
         }
         if self.fresh.insert(fingerprint) {
@@ -593,6 +607,9 @@ impl<F> Sieve for DiskSieve<F> {
         false
     }
 }
+
+/// How far ahead of a candidate that is judged another's cache line is asked for.
+const JUDGED_AHEAD_COUNT: usize = 16;
 
 /// Of a table of fresh ones: also for what is admitted while a flush is due, so that it never grows
 /// in between.

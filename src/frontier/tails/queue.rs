@@ -5,6 +5,7 @@ use crate::flow::Class;
 use crate::frontier::host::{Host, HostId};
 use crate::frontier::packed::{PackedQueue, Record};
 use crate::limits::QUEUE_LOW_COUNT;
+use crate::sys::memory;
 
 /// What a queue gave.
 pub enum Popped {
@@ -14,6 +15,24 @@ pub enum Popped {
 }
 
 impl Tails {
+    /// That a record of a host is to be pushed soon.
+    #[inline]
+    pub fn foresee<X>(&self, id: HostId, host: &Host<X>) {
+        self.behinds(id, host).for_each(memory::prefetch);
+    }
+
+    /// As [`Tails::foresee`], one step on: where the last record ends.
+    #[inline]
+    pub fn foresee_records<X>(&self, id: HostId, host: &Host<X>) {
+        self.behinds(id, host).for_each(PackedQueue::foresee);
+    }
+
+    /// What came of each class that has a tail since the last spill.
+    fn behinds<X>(&self, id: HostId, host: &Host<X>) -> impl Iterator<Item = &PackedQueue> {
+        let tailed = Class::ALL.into_iter().filter(|class| host.is_tailed(*class));
+        tailed.filter_map(move |class| self.behind(id, class))
+    }
+
     pub fn push_back<X>(
         &mut self,
         id: HostId,
