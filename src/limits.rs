@@ -431,8 +431,8 @@ pub const WEB_CERTIFICATE_COUNT_MAX: usize = 65_536;
 
 /// Origins whose robots.txt is remembered; the oldest answer is forgotten and asked for again.
 pub const ROBOTS_CACHE_COUNT_MAX: usize = 1 << 20;
-/// Lines of addresses and domains looked at in one go to see whether they can be forgotten; the rest
-/// is for the next.
+/// Lines of addresses and domains looked at in one go to see whether they can be forgotten; the
+/// rest is for the next.
 pub const TURN_FADE_COUNT_MAX: usize = 256;
 /// Payloads remembered as stored; a forgotten one is stored again if it comes back.
 pub const DIGEST_COUNT_MAX: usize = 1 << 22;

@@ -1,4 +1,4 @@
-//! Text as a reader sees it: its white space collapsed, bounded, and without what the bound has cut.
+//! Text as a reader sees it: white space collapsed, bounded, without what the bound has cut.
 
 use super::tokenizer::is_space;
 use crate::sys::block::{self, BLOCK_BYTES};

@@ -88,8 +88,8 @@ mod lanes {
 
     #[target_feature(enable = "sha,sse4.1")]
     pub(super) fn digest_all(payloads: &[&[u8]], digests: &mut [Digest]) {
-        // The longest first: what one lane has left when the other has nothing more goes at half the
-        // speed, and a short one leaves little (a sixth of the time, in order of arrival).
+        // The longest first: what one lane has left when the other has nothing more goes at half
+        // the speed, and a short one leaves little (a sixth of the time, in order of arrival).
         let mut order: Vec<(usize, &&[u8])> = payloads.iter().enumerate().collect();
         order.sort_unstable_by_key(|(_, payload)| Reverse(payload.len()));
         let mut waiting = order.into_iter().map(Lane::new);

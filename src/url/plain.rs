@@ -150,9 +150,9 @@ const HOST_CLASS: [u8; 256] = {
     class
 };
 
-/// The length of a host that only needs lower case, and whether it has that: letters, digits, hyphens and underscores in
-/// labels that are not empty and have no `--` where Punycode has it, or a plain IPv4 address. No
-/// branch for a byte: it sees the host of every link.
+/// The length of a host that only needs lower case, and whether it has that: letters, digits,
+/// hyphens and underscores in labels that are not empty and have no `--` where Punycode has it, or
+/// a plain IPv4 address. No branch for a byte: it sees the host of every link.
 fn host_extent(text: &[u8]) -> Option<(usize, bool)> {
     let end = scan::find_host_end(text);
     let host = &text[..end];

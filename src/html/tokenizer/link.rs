@@ -5,8 +5,8 @@ use super::{Run, Tag, TokenSink, Value};
 use crate::html::name::TagName;
 use crate::sys::block::{self, TextMarks};
 
-/// Of one chunk. The value and the text are of up to [`block::BLOCK_BYTES`], and as many bytes of the
-/// chunk stand behind the beginning of each.
+/// Of one chunk. The value and the text are of up to [`block::BLOCK_BYTES`], and as many bytes of
+/// the chunk stand behind the beginning of each.
 #[derive(Clone, Copy)]
 pub struct WholeLink<'a> {
     pub chunk: &'a [u8],
