@@ -130,7 +130,7 @@ impl Queued {
         let [depth_low, depth_high] = depth.to_le_bytes();
         let trail_count = u8::try_from(trail.len()).expect("trails are short");
         let (class, via) = (*class as u8, *via as u8);
-        // In one piece: six of ten entries of the journal are these.
+        // In one piece: the journal says this of every URL that is taken.
         pack.0.extend_from_slice(&[
             origin_low,
             origin_high,

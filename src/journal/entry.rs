@@ -60,7 +60,7 @@ const HOST: u8 = 35;
 const FINISHED: u8 = 36;
 const COLD: u8 = 37;
 
-/// Six of ten entries: room for all of it at once.
+/// Said of every URL that is taken: room for all of it at once.
 pub fn push_admitted(out: &mut Vec<u8>, queued: &Queued) {
     out.reserve(FRAMING_BYTES_MAX + queued.url.as_str().len() + 8 * queued.trail.len());
     frame::push(out, ADMITTED, |pack| queued.pack(pack));

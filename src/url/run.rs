@@ -1,5 +1,5 @@
 //! How far a text goes on with bytes that stand for themselves, sixteen at a time: nearly all bytes
-//! of nearly all links do, and to ask a table of each was a third of what a join took.
+//! of nearly all links do, and need not be looked up in a table one by one.
 //!
 //! Bytes in, an index out. What ends a run is for whoever asked; a byte that is not in a set only
 //! costs it the slow way.

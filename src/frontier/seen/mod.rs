@@ -550,7 +550,7 @@ impl<F> Sieve for DiskSieve<F> {
         Seen::Later
     }
 
-    /// The recent ones alone: they answer three quarters, for which the filter is not asked.
+    /// The recent ones alone: for what they answer the filter is not asked.
     fn foresee(&self, fingerprint: Fingerprint) {
         self.recent.foresee(fingerprint.0);
     }
