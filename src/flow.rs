@@ -1,10 +1,14 @@
 //! What stages hand to each other: a URL on its way, the outcome of asking for it, and the messages
 //! between cores. Stages never import each other; they meet here.
 
+mod parcel;
+
+pub use parcel::Parcel;
+
 use crate::base::Time;
 use crate::base::pack::{Pack, Unpack};
 use crate::limits::{TRIES_PER_LIFE, URL_BYTES_MAX};
-use crate::url::{HostKey, Url};
+use crate::url::{HostKey, Text, Url};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -91,10 +95,11 @@ impl Via {
 /// and restarts.
 pub type Trail = Box<[u64]>;
 
-/// A URL that someone found, on its way to the shard that owns its host. The URL is normalised.
+/// A URL that someone found, on its way to the shard that owns its host. The URL is normalised. Its
+/// text is its own, or (`Candidate<&str>`) lies where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    pub url: Url,
+pub struct Candidate<T = Box<str>> {
+    pub url: Url<T>,
     /// Links followed from a seed.
     pub depth: u16,
     pub class: Class,
@@ -102,10 +107,25 @@ pub struct Candidate {
     pub trail: Trail,
 }
 
+impl<T: Text> Candidate<T> {
+    pub fn lent(&self) -> Candidate<&str> {
+        self.with(self.url.lent())
+    }
+
+    pub fn owned(&self) -> Candidate {
+        self.with(self.url.owned())
+    }
+
+    fn with<U>(&self, url: Url<U>) -> Candidate<U> {
+        let Candidate { depth, class, via, .. } = *self;
+        Candidate { url, depth, class, via, trail: self.trail.clone() }
+    }
+}
+
 /// A URL that was taken: in a queue, on its way out of it, or back into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queued {
-    pub url: Url,
+pub struct Queued<T = Box<str>> {
+    pub url: Url<T>,
     pub depth: u16,
     pub class: Class,
     pub via: Via,
@@ -115,7 +135,20 @@ pub struct Queued {
     pub trail: Trail,
 }
 
-impl Queued {
+impl<T: Text> Queued<T> {
+    pub fn lent(&self) -> Queued<&str> {
+        self.with(self.url.lent())
+    }
+
+    pub fn owned(&self) -> Queued {
+        self.with(self.url.owned())
+    }
+
+    fn with<U>(&self, url: Url<U>) -> Queued<U> {
+        let Queued { depth, class, via, tries, .. } = *self;
+        Queued { url, depth, class, via, tries, trail: self.trail.clone() }
+    }
+
     /// Requests made for it in its present life. Only dead letters that were put back have more
     /// than one: [`TRIES_PER_LIFE`] is added to `tries` for each.
     pub fn tries_made(&self) -> u8 {
@@ -143,7 +176,9 @@ impl Queued {
         ]);
         trail.iter().for_each(|step| pack.u64(*step));
     }
+}
 
+impl Queued {
     pub fn unpack(from: &mut Unpack<'_>) -> Option<Queued> {
         let text = from.text().filter(|text| text.len() <= URL_BYTES_MAX)?;
         let (origin, path_and_query) = text.split_at_checked(usize::from(from.u16()?))?;
@@ -158,8 +193,8 @@ impl Queued {
     }
 }
 
-impl From<Candidate> for Queued {
-    fn from(candidate: Candidate) -> Queued {
+impl<T> From<Candidate<T>> for Queued<T> {
+    fn from(candidate: Candidate<T>) -> Queued<T> {
         let Candidate { url, depth, class, via, trail } = candidate;
         Queued { url, depth, class, via, tries: 0, trail }
     }
@@ -360,7 +395,7 @@ pub enum TurnPlace {
 #[derive(Clone, Debug)]
 pub enum Message {
     /// Answered by [`Message::LinksKept`], many at a time.
-    Link(Candidate),
+    Links(Box<Parcel>),
     /// So many links from the receiver, counted from the first, are durable with `by`.
     LinksKept {
         by: ShardIndex,
@@ -417,6 +452,13 @@ pub enum Message {
         origin: Box<str>,
         answer: RobotsAnswer,
     },
+}
+
+impl Message {
+    /// Links that it brings.
+    pub fn link_count(&self) -> usize {
+        if let Message::Links(parcel) = self { parcel.count() } else { 0 }
+    }
 }
 
 /// What a shard's mailbox carries: batches from other shards, and the control thread's commands.

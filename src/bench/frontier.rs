@@ -128,7 +128,7 @@ impl Sieve for NoSieve {
 
     fn admit(&mut self, _: Fingerprint) {}
 
-    fn defer(&mut self, _: Fingerprint, _: Candidate, _: Time) {}
+    fn defer(&mut self, _: Fingerprint, _: &Candidate<&str>, _: Time) {}
 
     fn settle(&mut self) -> Option<Candidate> {
         None

@@ -13,17 +13,22 @@
 //! - four drawn evenly from all that was ever taken: what no cache holds. Those go to the disk.
 //!
 //! Or the 60 links come as URLs ([`Links::Urls`]), as other cores send what they found: joined and
-//! in normal form. That is the frontier alone: pop, URL seen, queues, release, the disk's jobs.
+//! in normal form. That is the frontier alone: pop, URL seen, queues, release, the disk's jobs. What
+//! the other core does is timed too: the hash of each URL, and its way into the [`Parcel`].
 //!
 //! Time is virtual: [`PAGE_NS`] a page, so that hosts come back as they would at 100,000 pages/s.
 //! [`STRIDE`] pages are under way at once. The making of the links is not timed; the disk's jobs
 //! are. At the end all that was taken must be queued or have come out, none twice.
 
+mod mark;
+
+pub use mark::{Mark, json};
+
 use super::frontier::{Plan, candidate, mixed, path};
 use super::{BenchError, on_core_with_marks};
 use crate::base::Time;
 use crate::base::notify::Notify;
-use crate::flow::{Candidate, Class, Queued, Trail, Via};
+use crate::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
 use crate::frontier::seen::{DiskSieve, SeenImage, SeenLimits};
 use crate::frontier::tails::{self, Files};
 use crate::frontier::{Caps, Frontier, HostId, Next, Offered, Sieve};
@@ -32,11 +37,9 @@ use crate::io::{Clock, Spawn};
 use crate::limits::SEEN_STEP_COUNT;
 use crate::shard::links::{LinkDesk, Tally, Ways};
 use crate::sys::process;
-use crate::url::{HostKey, Normaliser};
+use crate::url::{HostKey, Normaliser, UrlId};
 use hashbrown::HashSet;
-use serde_json::{Value, json};
 use std::cell::{Cell, RefCell, RefMut};
-use std::collections::VecDeque;
 use std::fmt::Write;
 use std::path::Path;
 use std::rc::Rc;
@@ -64,82 +67,6 @@ const RECENT_COUNT: usize = 1 << 16;
 pub enum Links {
     Texts,
     Urls,
-}
-
-/// How things stood when so many URLs were queued.
-#[derive(Clone, Copy, Debug)]
-pub struct Mark {
-    pub queued_count: u64,
-    pub page_count: u64,
-    /// CPU time of the core for each page: to pop it, for its links and the release, for the disk.
-    pub pop_ns: f64,
-    pub links_ns: f64,
-    pub jobs_ns: f64,
-    pub wall_ns: f64,
-    /// CPU time for each push since the last mark, jobs and the making of the URL included.
-    pub fill_ns: f64,
-    /// Links of all pages.
-    pub tally: Tally,
-    pub wait_count: u64,
-    pub resident_bytes: u64,
-}
-
-impl Mark {
-    pub fn page_ns(&self) -> f64 {
-        self.pop_ns + self.links_ns + self.jobs_ns
-    }
-
-    /// By CPU time and by wall time.
-    pub fn pages_per_second(&self) -> (f64, f64) {
-        (1e9 / self.page_ns(), 1e9 / self.wall_ns)
-    }
-
-    /// Links a page that the memo knew, that URL seen knew, that wait for the disk, that were new.
-    pub fn shares(&self) -> [f64; 4] {
-        let Tally { remembered_count, known_count, deferred_count, queued_count, .. } = self.tally;
-        [remembered_count, known_count, deferred_count, queued_count]
-            .map(|count| count as f64 / self.page_count as f64)
-    }
-
-    pub fn text(&self) -> String {
-        let (by_cpu, by_wall) = self.pages_per_second();
-        let [remembered, known, deferred, new] = self.shares();
-        format!(
-            "{:>10} queued  {:>6.0} pages/s by CPU, {:>6.0} by wall  {:>6.0} ns a page: pop {:.0}, \
-             links {:.0}, disk {:.0}  links: {remembered:.1} remembered, {known:.1} known, \
-             {deferred:.1} deferred, {new:.1} new  {} waits  {:.0} ns a push, filling  {:.0} MB\n",
-            self.queued_count,
-            by_cpu,
-            by_wall,
-            self.page_ns(),
-            self.pop_ns,
-            self.links_ns,
-            self.jobs_ns,
-            self.wait_count,
-            self.fill_ns,
-            self.resident_bytes as f64 / 1e6,
-        )
-    }
-}
-
-pub fn json(marks: &[Mark]) -> Value {
-    let mark = |mark: &Mark| {
-        json!({
-            "queued": mark.queued_count,
-            "pages": mark.page_count,
-            "pages_per_cpu_second": mark.pages_per_second().0,
-            "pages_per_second": mark.pages_per_second().1,
-            "pop_ns": mark.pop_ns,
-            "links_ns": mark.links_ns,
-            "jobs_ns": mark.jobs_ns,
-            "wall_ns": mark.wall_ns,
-            "fill_ns": mark.fill_ns,
-            "links_a_page": mark.shares(),
-            "waits": mark.wait_count,
-            "resident_bytes": mark.resident_bytes,
-        })
-    };
-    marks.iter().map(mark).collect()
 }
 
 /// Runs the suite with its files in `dir`; `watch` sees each mark as it is made.
@@ -206,9 +133,9 @@ impl Ways for Course {
         true
     }
 
-    fn send(&self, _: HostKey, _: Candidate) {}
+    fn send(&self, _: UrlId, _: &Candidate<&str>) {}
 
-    fn admitted(&self, _: &Queued) {
+    fn admitted(&self, _: &Queued<&str>) {
         self.queued_count.set(self.queued_count.get() + 1);
     }
 }
@@ -217,6 +144,7 @@ impl Ways for Course {
 #[derive(Clone, Copy, Default)]
 struct Spent {
     pop_ns: u64,
+    send_ns: u64,
     links_ns: u64,
     jobs_ns: u64,
     wall_ns: u64,
@@ -312,6 +240,7 @@ impl Course {
                 queued_count,
                 page_count,
                 pop_ns: each(spent.pop_ns),
+                send_ns: each(spent.send_ns),
                 links_ns: each(spent.links_ns),
                 jobs_ns: each(spent.jobs_ns),
                 wall_ns: each(spent.wall_ns),
@@ -339,14 +268,15 @@ impl Course {
     /// So many pages, some more if the last come together; what they took, and their links.
     async fn pages(self: &Rc<Self>, count: u64) -> Result<(Spent, Tally, u64), BenchError> {
         let (mut spent, mut sum, mut done) = (Spent::default(), Tally::default(), 0);
-        let (mut texts, mut visits, mut urls) = (Texts::default(), Vec::new(), VecDeque::new());
+        let (mut texts, mut visits) = (Texts::default(), Vec::new());
+        let mut parcels = vec![Parcel::default(); STRIDE];
         while done < count {
             let begun = self.clocks();
             self.pop(&mut visits);
             let popped = self.clocks();
             self.make_links(&visits, &mut texts);
             if self.links == Links::Urls {
-                self.join_links(&visits, &texts, &mut urls);
+                spent.send_ns += self.send_links(&visits, &texts, &mut parcels);
             }
             let made = self.clocks();
             for (page, (host, queued)) in visits.drain(..).enumerate() {
@@ -355,7 +285,7 @@ impl Course {
                     Links::Texts => {
                         desk.route(self.as_ref(), &queued.url, texts.of_page(page), 2, now)
                     }
-                    Links::Urls => desk.take(self.as_ref(), urls.drain(..LINK_COUNT), now),
+                    Links::Urls => desk.take(self.as_ref(), &parcels[page], now),
                 };
                 let mut frontier = self.frontier.borrow_mut();
                 frontier.complete(host, queued.url.fingerprint());
@@ -371,6 +301,7 @@ impl Course {
             spent.jobs_ns += ended.0 - routed.0;
             spent.wall_ns += (popped.1 - begun.1) + (ended.1 - made.1);
         }
+        spent.wall_ns += spent.send_ns;
         Ok((spent, sum, done))
     }
 
@@ -438,21 +369,29 @@ impl Course {
         made.into_iter().for_each(|taken| self.remember(taken));
     }
 
-    /// All the links of the pages, as they would be sent.
-    fn join_links(
+    /// The links of each page in a parcel, as another core sends them. Says how long it took to hash
+    /// and to pack them, not to join them: by the clock, since it is little at a time.
+    fn send_links(
         &self,
         visits: &[(HostId, Queued)],
         texts: &Texts,
-        urls: &mut VecDeque<Candidate>,
-    ) {
-        for (page, (_, queued)) in visits.iter().enumerate() {
+        parcels: &mut [Parcel],
+    ) -> u64 {
+        let (mut urls, mut sent_ns) = (Vec::with_capacity(LINK_COUNT), 0);
+        for ((page, (_, queued)), parcel) in visits.iter().enumerate().zip(parcels) {
+            urls.clear();
             for text in texts.of_page(page) {
                 let url = queued.url.join(text).expect("our own links are URLs");
                 let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
                 let url = self.normaliser.normalise(url);
-                urls.push_back(Candidate { url, depth: 2, class, via, trail });
+                urls.push(Candidate { url, depth: 2, class, via, trail });
             }
+            let joined = self.world.now();
+            parcel.clear();
+            urls.iter().for_each(|found| parcel.push(found.url.id(), &found.lent()));
+            sent_ns += self.world.now().since(joined).as_nanos() as u64;
         }
+        sent_ns
     }
 
     fn push(&self) {

@@ -141,6 +141,7 @@ pub fn pages_report(
         "us a page",
         "growth",
         "us to pop",
+        "us to send",
         "us for links",
         "us for the disk",
         "remembered",
@@ -160,6 +161,7 @@ pub fn pages_report(
             us(mark.page_ns()),
             format!("{:+.0} %", (mark.page_ns() / first_ns - 1.0) * 100.0),
             us(mark.pop_ns),
+            us(mark.send_ns),
             us(mark.links_ns),
             us(mark.jobs_ns),
         ];
@@ -176,7 +178,7 @@ pub fn pages_report(
          20 are popular, 30 were taken lately, 4 any time. None is lost.",
         match links {
             pages::Links::Texts => "by their texts",
-            pages::Links::Urls => "as URLs, as another core sends them",
+            pages::Links::Urls => "as URLs, hashed and sent as by another core",
         },
         plan.host_count,
         plan.memory_mb

@@ -228,7 +228,7 @@ impl Course {
             }
             Seen::Later => {
                 self.deferred_count.set(self.deferred_count.get() + 1);
-                sieve.defer(fingerprint, self.candidate(number), self.world.now());
+                sieve.defer(fingerprint, &self.candidate(number).lent(), self.world.now());
             }
         }
     }

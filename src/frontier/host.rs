@@ -17,7 +17,7 @@ use crate::base::Time;
 use crate::flow::Class;
 use crate::limits::{HOST_IDLE_BYTES_MAX, HOST_ORIGIN_COUNT_MAX};
 use crate::sys::memory;
-use crate::url::{HostKey, Scheme, Url};
+use crate::url::{HostKey, Scheme, Text, Url};
 
 /// A host of this core, by its slot: while it is in RAM. Whoever keeps one over a wait must have
 /// something of the host under way, or it may be another's by then.
@@ -47,7 +47,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    pub fn of(url: &Url) -> Origin {
+    pub fn of<T: Text>(url: &Url<T>) -> Origin {
         Origin { scheme: url.scheme(), port: url.port() }
     }
 

@@ -161,7 +161,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// were taken are in RAM again, beside those that took their places.
     pub fn host_again(&mut self, url: &Url) -> Option<HostId> {
         let found = self.hosts.by_url(url).ok()?;
-        Some(found.unwrap_or_else(|| self.add_host(url)))
+        Some(found.unwrap_or_else(|| self.add_host(url.lent())))
     }
 
     /// After a restart: a URL that came to its end since the host's image.

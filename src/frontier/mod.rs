@@ -62,7 +62,7 @@ pub use sweep::Sweep;
 use crate::base::Time;
 use crate::flow::{Candidate, Class};
 use crate::limits::HOST_COUNT_MAX;
-use crate::url::{Fingerprint, HostKey, Url, UrlId};
+use crate::url::{Fingerprint, HostKey, Text, Url, UrlId};
 use cold::ColdHosts;
 use eviction::EvictionLists;
 use front::Front;
@@ -143,11 +143,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         &mut self,
         candidate: Candidate,
         now: Time,
-        note: impl FnOnce(&Queued),
+        note: impl FnOnce(&Queued<&str>),
     ) -> Offered {
         let id = candidate.url.id();
         let seen = self.check(id.fingerprint);
-        self.offer_checked(seen, id, candidate, now, note)
+        self.offer_checked(seen, id, candidate.lent(), now, note)
     }
 
     /// What URL seen says of a candidate: for [`Frontier::offer_checked`], unless it is known.
@@ -163,9 +163,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         &mut self,
         seen: Seen,
         id: UrlId,
-        candidate: Candidate,
+        candidate: Candidate<&str>,
         now: Time,
-        note: impl FnOnce(&Queued),
+        note: impl FnOnce(&Queued<&str>),
     ) -> Offered {
         debug_assert_eq!(id, candidate.url.id(), "of another URL");
         self.now = self.now.max(now);
@@ -173,7 +173,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             Seen::Known => Offered::Known,
             Seen::Later => {
                 self.figures.later_count += 1;
-                self.sieve.defer(id.fingerprint, candidate, now);
+                self.sieve.defer(id.fingerprint, &candidate, now);
                 Offered::Later
             }
             Seen::New if self.sieve.is_full() => self.dropped(DropReason::SeenFull),
@@ -200,7 +200,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn settle_next(&mut self, now: Time) -> Option<(Offered, Queued)> {
         self.now = self.now.max(now);
         let queued: Queued = self.sieve.settle()?.into();
-        Some((self.take_in(&queued, queued.url.host_key()), queued))
+        let key = queued.url.host_key();
+        Some((self.take_in(&queued, key), queued))
     }
 
     /// Puts a URL of `host` back at the front of its class. Past the sieve and the caps: it was in
@@ -343,14 +344,14 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
     pub fn host_for(&mut self, url: &Url) -> Result<HostId, DropReason> {
-        self.host_with_room(url, url.host_key(), u32::MAX)
+        self.host_with_room(url.lent(), url.host_key(), u32::MAX)
     }
 
     /// As [`Frontier::host_for`]; a cold host that has had so many pages does not come back for one
     /// more.
     fn host_with_room(
         &mut self,
-        url: &Url,
+        url: Url<&str>,
         key: HostKey,
         page_count_max: u32,
     ) -> Result<HostId, DropReason> {
@@ -368,8 +369,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// Adds a host that is not in RAM, with the page count that it left with if it was.
-    fn add_host(&mut self, url: &Url) -> HostId {
-        let host = self.hosts.add(url.host(), Origin::of(url));
+    fn add_host(&mut self, url: Url<&str>) -> HostId {
+        let host = self.hosts.add(url.host(), Origin::of(&url));
         if let Some(page_count) = self.cold.take(url.host_key()) {
             self.hosts[host].fetched_count = page_count;
             self.figures.returned_count += 1;
@@ -378,7 +379,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// Queues a URL that is new, at the back, if the caps allow.
-    fn take_in(&mut self, queued: &Queued, key: HostKey) -> Offered {
+    fn take_in<T: Text>(&mut self, queued: &Queued<T>, key: HostKey) -> Offered {
         match self.try_take_in(queued, key) {
             Ok(()) => {
                 self.figures.queued_count += 1;
@@ -388,13 +389,13 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    fn try_take_in(&mut self, queued: &Queued, key: HostKey) -> Result<(), DropReason> {
+    fn try_take_in<T: Text>(&mut self, queued: &Queued<T>, key: HostKey) -> Result<(), DropReason> {
         let is_checked = traps::is_checked(queued.via);
         if is_checked {
             traps::check_path(&queued.url)?;
         }
         let page_count_max = self.caps.host_page_count_max;
-        let host = self.host_with_room(&queued.url, key, page_count_max)?;
+        let host = self.host_with_room(queued.url.lent(), key, page_count_max)?;
         let taking = &mut self.hosts[host];
         let taken_count = taking.queued_count.saturating_add(taking.fetched_count);
         if taken_count >= page_count_max {
@@ -472,7 +473,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 }
 
-fn record_of(queued: &Queued, origin: u8) -> Record<&str> {
+fn record_of<T: Text>(queued: &Queued<T>, origin: u8) -> Record<&str> {
     Record {
         origin,
         depth: queued.depth,

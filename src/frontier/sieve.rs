@@ -51,7 +51,7 @@ pub trait Sieve {
     fn admit(&mut self, fingerprint: Fingerprint);
 
     /// Takes a candidate whose fingerprint `probe` answered with `Later`, until a merge.
-    fn defer(&mut self, fingerprint: Fingerprint, candidate: Candidate, now: Time);
+    fn defer(&mut self, fingerprint: Fingerprint, candidate: &Candidate<&str>, now: Time);
 
     /// The next deferred candidate that was proved new, already admitted, each URL once.
     fn settle(&mut self) -> Option<Candidate>;
@@ -181,7 +181,7 @@ impl Sieve for MemorySieve {
         }
     }
 
-    fn defer(&mut self, _: Fingerprint, _: Candidate, _: Time) {
+    fn defer(&mut self, _: Fingerprint, _: &Candidate<&str>, _: Time) {
         unreachable!("a sieve in RAM never answers Later");
     }
 

@@ -321,8 +321,8 @@ impl Sieve for LateSieve {
         self.known.insert(fingerprint);
     }
 
-    fn defer(&mut self, _: Fingerprint, candidate: Candidate, _: Time) {
-        self.deferred.push(candidate);
+    fn defer(&mut self, _: Fingerprint, candidate: &Candidate<&str>, _: Time) {
+        self.deferred.push(candidate.owned());
     }
 
     fn settle(&mut self) -> Option<Candidate> {

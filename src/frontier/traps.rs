@@ -26,7 +26,7 @@ use crate::limits::{
     PATH_SEGMENT_COUNT_MAX, REPEATED_SEGMENT_COUNT_MAX, SKELETON_COUNT_MAX,
     SKELETON_WATCH_COUNT_MIN,
 };
-use crate::url::{Skeleton, Url};
+use crate::url::{Skeleton, Text, Url};
 use hashbrown::HashMap;
 
 const SET_COUNT: usize = SKELETON_COUNT_MAX / SET_SIZE;
@@ -58,7 +58,7 @@ pub fn is_checked(via: Via) -> bool {
 }
 
 /// The checks that need no memory.
-pub fn check_path(url: &Url) -> Result<(), DropReason> {
+pub fn check_path<T: Text>(url: &Url<T>) -> Result<(), DropReason> {
     let target = url.path_and_query().as_bytes();
     // Almost every URL ends here.
     if slash_count(target) <= REPEATED_SEGMENT_COUNT_MAX {
@@ -101,10 +101,10 @@ impl Traps {
 
     /// Whether `host`, which has taken `taken_count` URLs, may take this one. The shape is for
     /// [`Traps::took`]; `None` while the host is not watched.
-    pub fn check(
+    pub fn check<T: Text>(
         &self,
         host: HostId,
-        url: &Url,
+        url: &Url<T>,
         taken_count: u32,
     ) -> Result<Option<Skeleton>, DropReason> {
         if self.page_count_max == 0 || taken_count < self.watch_count_min {

@@ -4,7 +4,7 @@ use super::frame;
 use crate::base::WallTime;
 use crate::base::pack::Unpack;
 use crate::flow::{Outcome, Queued};
-use crate::url::{Fingerprint, HostKey};
+use crate::url::{Fingerprint, HostKey, Text};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -61,7 +61,7 @@ const FINISHED: u8 = 36;
 const COLD: u8 = 37;
 
 /// Said of every URL that is taken: room for all of it at once.
-pub fn push_admitted(out: &mut Vec<u8>, queued: &Queued) {
+pub fn push_admitted<T: Text>(out: &mut Vec<u8>, queued: &Queued<T>) {
     out.reserve(FRAMING_BYTES_MAX + queued.url.as_str().len() + 8 * queued.trail.len());
     frame::push(out, ADMITTED, |pack| queued.pack(pack));
 }

@@ -10,19 +10,18 @@
 //! 1. Keys of all; those that the memo knows are done.
 //! 2. The others are joined and normalised in buffers that are used again, and hashed once.
 //! 3. URL seen: what it has seen of late first, then all of it for the others. Known ones are done.
-//! 4. The few that are left become URLs of their own, and are offered one by one.
+//! 4. The few that are left are offered one by one.
 //!
-//! What comes from other cores begins with the third: it was joined where it was found.
+//! What comes from other cores begins with the third: it was joined and hashed where it was found.
 //!
 //! What is asked for beforehand changes nothing, and between the check of a URL and its offer only
 //! links of the same batch are taken: one that stands in the batch twice is checked again.
 
 use super::memo::{Bases, LinkMemo};
 use crate::base::Time;
-use crate::flow::{Candidate, Class, Queued, Trail, Via};
+use crate::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
 use crate::frontier::{Frontier, Offered, Seen, Sieve};
 use crate::limits::LINK_BATCH_COUNT;
-use crate::sys::memory;
 use crate::url::{Base, Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
 use std::cell::RefMut;
 
@@ -38,9 +37,9 @@ pub trait Ways {
     /// Whether the host is of this core.
     fn is_own(&self, host: HostKey) -> bool;
     /// Brings a candidate to the core that owns its host.
-    fn send(&self, host: HostKey, candidate: Candidate);
+    fn send(&self, id: UrlId, candidate: &Candidate<&str>);
     /// A URL was queued: said at once.
-    fn admitted(&self, queued: &Queued);
+    fn admitted(&self, queued: &Queued<&str>);
 }
 
 /// What became of links.
@@ -63,12 +62,12 @@ pub struct Tally {
 pub struct LinkDesk {
     memo: LinkMemo,
     /// Links that the memo did not know, in the order of the page.
-    found: Vec<Found>,
+    found: Vec<Link>,
     /// Who they are.
     ids: Vec<UrlId>,
 }
 
-struct Found {
+struct Link {
     key: u128,
     url: Scratch,
 }
@@ -76,7 +75,7 @@ struct Found {
 impl Default for LinkDesk {
     fn default() -> LinkDesk {
         let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
-        let found = || Found { key: 0, url: Scratch::default() };
+        let found = || Link { key: 0, url: Scratch::default() };
         LinkDesk {
             memo: LinkMemo::default(),
             found: std::iter::repeat_with(found).take(LINK_BATCH_COUNT).collect(),
@@ -148,7 +147,7 @@ impl LinkDesk {
                 (found.key, self.ids[found_count]) = (*key, id);
                 found_count += 1;
             } else {
-                ways.send(id.host, candidate(&found.url, depth));
+                ways.send(id, &candidate(&found.url, depth));
                 self.memo.remember(*key);
                 tally.sent_count += 1;
             }
@@ -167,56 +166,46 @@ impl LinkDesk {
     ) {
         let found = &self.found[..found_count];
         let made = |index: usize| candidate(&found[index].url, depth);
-        admit(ways, &self.ids[..found_count], now, made, |index, offered| {
-            tally.count(offered);
-            // One that was dropped is to be judged again, should it come again.
-            if !matches!(offered, Offered::Dropped(_)) {
-                self.memo.remember(found[index].key);
-            }
-        });
+        admit(
+            ways,
+            &self.ids[..found_count],
+            now,
+            |_| (),
+            made,
+            |index, offered| {
+                tally.count(offered);
+                // One that was dropped is to be judged again, should it come again.
+                if !matches!(offered, Offered::Dropped(_)) {
+                    self.memo.remember(found[index].key);
+                }
+            },
+        );
     }
 
-    /// Takes URLs of own hosts in that other cores have found.
-    pub fn take(
-        &mut self,
-        ways: &impl Ways,
-        candidates: impl Iterator<Item = Candidate>,
-        now: Time,
-    ) -> Tally {
-        let (mut tally, mut candidates) = (Tally::default(), candidates.fuse());
-        let mut sent = [const { None }; LINK_BATCH_COUNT];
-        loop {
-            let mut count = 0;
-            for (place, candidate) in sent.iter_mut().zip(candidates.by_ref()) {
-                // Another core wrote it: it is in no cache of ours. Most texts lie in two lines.
-                let text = candidate.url.as_str().as_bytes();
-                memory::prefetch(text);
-                text.last().inspect(|last| memory::prefetch(*last));
-                *place = Some(candidate);
-                count += 1;
-            }
-            if count == 0 {
-                return tally;
-            }
+    /// Takes URLs of own hosts in that another core has found.
+    pub fn take(&mut self, ways: &impl Ways, parcel: &Parcel, now: Time) -> Tally {
+        let mut tally = Tally::default();
+        for (batch, ids) in parcel.ids().chunks(LINK_BATCH_COUNT).enumerate() {
+            let start = batch * LINK_BATCH_COUNT;
             let frontier = ways.frontier();
-            for (id, candidate) in self.ids.iter_mut().zip(sent[..count].iter().flatten()) {
-                *id = candidate.url.id();
-                frontier.foresee(id.fingerprint);
-            }
+            ids.iter().for_each(|id| frontier.foresee(id.fingerprint));
             drop(frontier);
-            let own = |index: usize| sent[index].take().expect("each is offered once");
-            admit(ways, &self.ids[..count], now, own, |_, offered| tally.count(offered));
+            let foresee = |index: usize| parcel.foresee(start + index);
+            let made = |index: usize| parcel.candidate(start + index);
+            admit(ways, ids, now, foresee, made, |_, offered| tally.count(offered));
         }
+        tally
     }
 }
 
-/// Steps three and four. `candidate` makes one of the link at an index, if it is not known;
-/// `settled` hears what became of each.
-fn admit(
+/// Steps three and four. `candidate` makes one of the link at an index, if it is not known, and
+/// `foresee` hears of those beforehand; `settled` hears what became of each.
+fn admit<'c>(
     ways: &impl Ways,
     ids: &[UrlId],
     now: Time,
-    mut candidate: impl FnMut(usize) -> Candidate,
+    foresee: impl Fn(usize),
+    candidate: impl Fn(usize) -> Candidate<&'c str>,
     mut settled: impl FnMut(usize, Offered),
 ) {
     let mut frontier = ways.frontier();
@@ -237,6 +226,7 @@ fn admit(
         match frontier.check(id.fingerprint) {
             Seen::Known => settled(index, Offered::Known),
             seen => {
+                foresee(index);
                 left[left_count] = (index, seen);
                 left_count += 1;
                 if seen == Seen::New {
@@ -253,7 +243,7 @@ fn admit(
         let id = ids[*index];
         let is_again = left[..place].iter().any(|(before, _)| ids[*before] == id);
         let seen = if is_again { frontier.check(id.fingerprint) } else { *seen };
-        let note = |queued: &Queued| ways.admitted(queued);
+        let note = |queued: &Queued<&str>| ways.admitted(queued);
         settled(*index, frontier.offer_checked(seen, id, candidate(*index), now, note));
     }
 }
@@ -282,9 +272,9 @@ impl Tally {
     }
 }
 
-fn candidate(url: &Scratch, depth: u16) -> Candidate {
+fn candidate(url: &Scratch, depth: u16) -> Candidate<&str> {
     let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
-    Candidate { url: url.to_url(), depth, class, via, trail }
+    Candidate { url: url.url(), depth, class, via, trail }
 }
 
 #[cfg(test)]
@@ -317,8 +307,8 @@ mod tests {
             self.sure.admit(fingerprint);
         }
 
-        fn defer(&mut self, _: Fingerprint, candidate: Candidate, _: Time) {
-            self.deferred.push(candidate);
+        fn defer(&mut self, _: Fingerprint, candidate: &Candidate<&str>, _: Time) {
+            self.deferred.push(candidate.owned());
         }
 
         fn settle(&mut self) -> Option<Candidate> {
@@ -338,7 +328,7 @@ mod tests {
     struct Half {
         frontier: RefCell<Frontier<Doubtful>>,
         normaliser: Normaliser,
-        sent: RefCell<Vec<Candidate>>,
+        sent: RefCell<Parcel>,
         admitted: RefCell<Vec<Queued>>,
     }
 
@@ -374,12 +364,12 @@ mod tests {
             host.0.is_multiple_of(2)
         }
 
-        fn send(&self, _: HostKey, candidate: Candidate) {
-            self.sent.borrow_mut().push(candidate);
+        fn send(&self, id: UrlId, candidate: &Candidate<&str>) {
+            self.sent.borrow_mut().push(id, candidate);
         }
 
-        fn admitted(&self, queued: &Queued) {
-            self.admitted.borrow_mut().push(queued.clone());
+        fn admitted(&self, queued: &Queued<&str>) {
+            self.admitted.borrow_mut().push(queued.owned());
         }
     }
 
@@ -394,10 +384,10 @@ mod tests {
             let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
             let candidate = Candidate { url, depth: 3, class, via, trail };
             if half.is_own(candidate.url.host_key()) {
-                let note = |queued: &Queued| half.admitted(queued);
+                let note = |queued: &Queued<&str>| half.admitted(queued);
                 half.frontier().offer_noting(candidate, Time::ZERO, note);
             } else {
-                half.sent.borrow_mut().push(candidate);
+                half.sent.borrow_mut().push(candidate.url.id(), &candidate.lent());
             }
         }
     }
@@ -414,6 +404,11 @@ mod tests {
             "(mailto:x|http://away\\.test/|http://\\[|#top|\\?q)",
             "/(a/){1,6}[a-c]",
         ]
+    }
+
+    fn sent(half: &Half) -> Vec<Candidate> {
+        let sent = half.sent.borrow();
+        (0..sent.count()).map(|index| sent.candidate(index).owned()).collect()
     }
 
     /// The first of each URL.
@@ -455,7 +450,10 @@ mod tests {
                 prop_assert_eq!(sum, hrefs.len() as u64);
                 prop_assert_eq!(&*half.admitted.borrow(), &*naive.admitted.borrow());
             }
-            prop_assert_eq!(once(half.sent.take()), once(naive.sent.take()));
+            prop_assert_eq!(once(sent(&half)), once(sent(&naive)));
+            for (index, id) in half.sent.borrow().ids().iter().enumerate() {
+                prop_assert_eq!(half.sent.borrow().candidate(index).url.id(), *id);
+            }
             assert_same(&half, &naive)?;
         }
 
@@ -471,9 +469,13 @@ mod tests {
             let sent: Vec<Candidate> = urls
                 .map(|url| Candidate { url, depth: 3, class, via, trail: trail.clone() })
                 .collect();
-            let tally = desk.take(&half, sent.iter().cloned(), Time::ZERO);
+            let mut parcel = Parcel::default();
             for candidate in &sent {
-                let note = |queued: &Queued| naive.admitted(queued);
+                parcel.push(candidate.url.id(), &candidate.lent());
+            }
+            let tally = desk.take(&half, &parcel, Time::ZERO);
+            for candidate in &sent {
+                let note = |queued: &Queued<&str>| naive.admitted(queued);
                 naive.frontier().offer_noting(candidate.clone(), Time::ZERO, note);
             }
             let Tally { known_count, queued_count, deferred_count, .. } = tally;

@@ -19,13 +19,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 Mail::Command(command) => self.obey(command).await,
                 Mail::Batch { from, messages } => {
                     self.mesh.borrow_mut().received(messages.len());
-                    let is_link = |message: &&Message| matches!(message, Message::Link(_));
-                    let link_count = messages.iter().filter(is_link).count() as u64;
-                    let mut links = Vec::with_capacity(link_count as usize);
-                    for message in messages {
-                        self.take_message(message, &mut links);
-                    }
-                    self.take_links(&mut links);
+                    let link_count = messages.iter().map(Message::link_count).sum::<usize>() as u64;
+                    messages.into_iter().for_each(|message| self.take_message(message));
                     self.owe(from, link_count);
                     // A flood of batches must not keep the visits from running.
                     self.world.yield_now().await;
@@ -107,13 +102,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }));
     }
 
-    /// Links wait in `links` for those behind them: they are cheaper together.
-    fn take_message(&self, message: Message, links: &mut Vec<Candidate>) {
-        if !matches!(message, Message::Link(_)) {
-            self.take_links(links);
-        }
+    fn take_message(&self, message: Message) {
         match message {
-            Message::Link(candidate) => links.push(candidate),
+            Message::Links(parcel) => {
+                let now = self.world.now();
+                let tally = self.links.borrow_mut().take(self, &parcel, now);
+                self.count_links(tally);
+            }
             Message::LinksKept { by, through_count } => self.promises.links_kept(by, through_count),
             Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };
@@ -146,14 +141,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.take_errand(target, Errand { origin, asker, hops });
             }
             Message::RobotsAnswered { origin, answer } => self.errand_answered(&origin, &answer),
-        }
-    }
-
-    fn take_links(&self, links: &mut Vec<Candidate>) {
-        if !links.is_empty() {
-            let now = self.world.now();
-            let tally = self.links.borrow_mut().take(self, links.drain(..), now);
-            self.count_links(tally);
         }
     }
 

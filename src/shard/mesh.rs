@@ -3,9 +3,10 @@
 //! Posting never waits and never fails. What a full mailbox gives back stays here; when too much of
 //! it is waiting the shard starts no new fetches until the peer has caught up, which bounds it.
 
-use crate::flow::{Mail, Message, ShardIndex};
+use crate::flow::{Candidate, Mail, Message, Parcel, ShardIndex};
 use crate::io::Outbox;
 use crate::limits;
+use crate::url::UrlId;
 
 pub struct Mesh<O> {
     index: ShardIndex,
@@ -19,6 +20,8 @@ pub struct Mesh<O> {
 struct Peer<O> {
     outbox: O,
     pending: Vec<Message>,
+    /// Messages pending, each link for one.
+    pending_count: usize,
     /// A batch that found the mailbox full.
     stuck: Option<Vec<Message>>,
 }
@@ -26,14 +29,33 @@ struct Peer<O> {
 impl<O: Outbox<Mail>> Mesh<O> {
     /// Of shard `index`. `outboxes[i]` leads to shard i; the own one is `None`.
     pub fn new(index: ShardIndex, outboxes: Vec<Option<O>>) -> Mesh<O> {
-        let peer = |outbox| Peer { outbox, pending: Vec::new(), stuck: None };
+        let peer = |outbox| Peer { outbox, pending: Vec::new(), pending_count: 0, stuck: None };
         let peers = outboxes.into_iter().map(|outbox| outbox.map(peer)).collect();
         Mesh { index, peers, sent_count: 0, received_count: 0 }
     }
 
     pub fn post(&mut self, to: ShardIndex, message: Message) {
+        let peer = self.peer(to);
+        peer.pending.push(message);
+        peer.pending_count += 1;
+    }
+
+    /// Links behind each other travel in one parcel.
+    pub fn post_link(&mut self, to: ShardIndex, id: UrlId, candidate: &Candidate<&str>) {
+        let peer = self.peer(to);
+        peer.pending_count += 1;
+        if let Some(Message::Links(parcel)) = peer.pending.last_mut() {
+            parcel.push(id, candidate);
+        } else {
+            let mut parcel = Box::<Parcel>::default();
+            parcel.push(id, candidate);
+            peer.pending.push(Message::Links(parcel));
+        }
+    }
+
+    fn peer(&mut self, to: ShardIndex) -> &mut Peer<O> {
         let peer = self.peers.get_mut(to.0 as usize).and_then(Option::as_mut);
-        peer.expect("a shard posts to its peers only").pending.push(message);
+        peer.expect("a shard posts to its peers only")
     }
 
     /// Hands over what is pending, as far as mailboxes have room. True if nothing is left.
@@ -44,7 +66,10 @@ impl<O: Outbox<Mail>> Mesh<O> {
                 let batch = match peer.stuck.take() {
                     Some(batch) => batch,
                     None if peer.pending.is_empty() => break,
-                    None => std::mem::take(&mut peer.pending),
+                    None => {
+                        peer.pending_count = 0;
+                        std::mem::take(&mut peer.pending)
+                    }
                 };
                 let count = batch.len() as u64;
                 match peer.outbox.try_send(Mail::Batch { from: self.index, messages: batch }) {
@@ -70,7 +95,7 @@ impl<O: Outbox<Mail>> Mesh<O> {
         self.peers
             .iter()
             .flatten()
-            .any(|peer| peer.stuck.is_some() && peer.pending.len() > limits::MESH_PENDING_COUNT_MAX)
+            .any(|peer| peer.stuck.is_some() && peer.pending_count > limits::MESH_PENDING_COUNT_MAX)
     }
 
     pub fn is_clear(&self) -> bool {
@@ -85,8 +110,10 @@ impl<O: Outbox<Mail>> Mesh<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::{Class, Trail, Via};
     use crate::io::sim::Sim;
     use crate::io::{Inbox, sim::SimOutbox};
+    use crate::url::Url;
 
     fn message() -> Message {
         Message::NearAnswered { ticket: crate::flow::Ticket(1), near: None }
@@ -108,5 +135,42 @@ mod tests {
             mesh.flush();
         }
         assert_eq!((got, mesh.counts().0, mesh.is_clear()), (3, 3, true));
+    }
+
+    #[test]
+    fn links_travel_in_parcels_among_other_messages_and_each_counts() {
+        let sim = Sim::new(1);
+        let (outbox, inbox) = sim.mailbox::<Mail>(1);
+        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
+        let url = |number: usize| Url::parse(&format!("http://h.test/{number}")).expect("a URL");
+        let mut post_links = |numbers: std::ops::Range<usize>| {
+            for number in numbers {
+                let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+                let found = Candidate { url: url(number), depth: 1, class, via, trail };
+                mesh.post_link(ShardIndex(1), found.url.id(), &found.lent());
+            }
+            mesh.post(ShardIndex(1), message());
+            mesh.flush();
+            mesh.is_backed_up()
+        };
+        // The first batch fills the mailbox, the second is stuck, the others wait behind it.
+        assert!(!post_links(0..3) && !post_links(3..9));
+        assert!(!post_links(9..limits::MESH_PENDING_COUNT_MAX), "as many as may wait");
+        let last = limits::MESH_PENDING_COUNT_MAX + 9;
+        assert!(post_links(limits::MESH_PENDING_COUNT_MAX..last), "each link counts");
+        let mut got = 0;
+        while let Some(Mail::Batch { messages, .. }) = inbox.try_receive() {
+            assert!(matches!(messages[..], [Message::Links(_), Message::NearAnswered { .. }, ..]));
+            for message in &messages {
+                let Message::Links(parcel) = message else { continue };
+                assert_eq!(message.link_count(), parcel.count());
+                for index in 0..parcel.count() {
+                    assert_eq!(parcel.candidate(index).url, url(got).lent());
+                    got += 1;
+                }
+            }
+            mesh.flush();
+        }
+        assert_eq!((got, mesh.is_clear()), (last, true));
     }
 }

@@ -69,7 +69,7 @@ use crate::limits;
 use crate::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
 use crate::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
-use crate::url::{HostKey, Normaliser, registrable_domain};
+use crate::url::{HostKey, Normaliser, UrlId, registrable_domain};
 use checkpoints::Checkpoints;
 use cooling::Cooling;
 use cost::Costs;
@@ -487,12 +487,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
     fn route(&self, candidate: Candidate) {
         let host = candidate.url.host_key();
-        if self.is_own(host) { self.offer(candidate) } else { self.send(host, candidate) }
+        if self.is_own(host) {
+            self.offer(candidate);
+        } else {
+            self.send(candidate.url.id(), &candidate.lent());
+        }
     }
 
     fn offer(&self, candidate: Candidate) {
         let now = self.world.now();
-        let note = |queued: &Queued| self.admitted(queued);
+        let note = |queued: &Queued<&str>| self.admitted(queued);
         let offered = self.frontier.borrow_mut().offer_noting(candidate, now, note);
         self.offered(offered);
     }
@@ -596,14 +600,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Ways for Shard<W, O, C> {
         self.plan.placement.of_host(host) == self.index
     }
 
-    fn send(&self, host: HostKey, candidate: Candidate) {
-        let owner = self.plan.placement.of_host(host);
+    fn send(&self, id: UrlId, candidate: &Candidate<&str>) {
+        let owner = self.plan.placement.of_host(id.host);
         self.promises.link_sent(owner);
-        self.mesh.borrow_mut().post(owner, Message::Link(candidate));
+        self.mesh.borrow_mut().post_link(owner, id, candidate);
     }
 
     /// Said to the journal in the same breath.
-    fn admitted(&self, queued: &Queued) {
+    fn admitted(&self, queued: &Queued<&str>) {
         if let Some(journal) = &self.journal {
             journal.append(|out| journal::push_admitted(out, queued));
         }

@@ -216,7 +216,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn settle_next(&self) -> Option<Offered> {
         let (offered, queued) = self.frontier.borrow_mut().settle_next(self.world.now())?;
         if offered == Offered::Queued {
-            self.admitted(&queued);
+            self.admitted(&queued.lent());
         }
         Some(offered)
     }

@@ -33,6 +33,7 @@ pub use skeleton::Skeleton;
 use crate::limits::URL_BYTES_MAX;
 use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Deref;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,12 +66,19 @@ impl Scheme {
 /// An absolute http or https URL without user info and without fragment.
 ///
 /// Invariants: `text` is printable ASCII without spaces; `host_start..host_end` of it is the host
-/// (brackets included for IPv6); `text[path_start..]` starts with `/`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Url {
-    text: Box<str>,
+/// (brackets included for IPv6); `text[path_start..]` starts with `/`. The text is its own, or
+/// (`Url<&str>`) another's: a link that is known, or goes into a queue, never needs its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Url<T = Box<str>> {
+    text: T,
     parts: Parts,
 }
+
+/// What can hold the text of a URL.
+pub trait Text: Deref<Target = str> {}
+
+impl Text for Box<str> {}
+impl Text for &str {}
 
 /// Where the parts of a URL's text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -213,24 +221,9 @@ impl Url {
     /// The URL of which `origin` and `path_and_query` are the [`Url::origin`] and the
     /// [`Url::path_and_query`]: what a host's queue keeps, put together again without a parse.
     pub fn rebuild(origin: &str, path_and_query: &str) -> Url {
-        let scheme = if origin.starts_with("https:") { Scheme::Https } else { Scheme::Http };
-        let host_start = scheme.host_start();
-        let authority = origin.get(host_start..).unwrap_or("");
-        // The colons of an address stand before its bracket.
-        let sign = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
-        let colon = sign.filter(|sign| authority.as_bytes()[*sign] == b':');
-        let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
-        let url = Url {
-            text: [origin, path_and_query].concat().into_boxed_str(),
-            parts: Parts {
-                host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
-                path_start: origin.len() as u32,
-                scheme,
-                port: port.unwrap_or(scheme.default_port()),
-            },
-        };
-        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
-        url
+        let text = [origin, path_and_query].concat().into_boxed_str();
+        let parts = Url::lend(&text, origin.len()).parts;
+        Url { text, parts }
     }
 
     /// As [`Url::rebuild`], of what a host's queue knows of the origin.
@@ -265,6 +258,40 @@ impl Url {
     ) -> Result<Url, UrlError> {
         let parts = Parts::of(&text, scheme, host_bytes, path_start, port)?;
         Ok(Url { text: text.into_boxed_str(), parts })
+    }
+}
+
+impl<'t> Url<&'t str> {
+    /// The URL whose text is `text`, of which so much is the [`Url::origin`]: without a parse.
+    pub fn lend(text: &'t str, origin_bytes: usize) -> Url<&'t str> {
+        let scheme = if text.starts_with("https:") { Scheme::Https } else { Scheme::Http };
+        let host_start = scheme.host_start();
+        let authority = text.get(host_start..origin_bytes).unwrap_or("");
+        // The colons of an address stand before its bracket.
+        let sign = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
+        let colon = sign.filter(|sign| authority.as_bytes()[*sign] == b':');
+        let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
+        let parts = Parts {
+            host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
+            path_start: origin_bytes as u32,
+            scheme,
+            port: port.unwrap_or(scheme.default_port()),
+        };
+        let url = Url { text, parts };
+        debug_assert_eq!(Url::parse(text).as_ref().map(Url::lent), Ok(url), "not serialised form");
+        url
+    }
+}
+
+impl<T: Text> Url<T> {
+    /// The same, with the text of this one.
+    pub fn lent(&self) -> Url<&str> {
+        Url { text: &self.text, parts: self.parts }
+    }
+
+    /// The same, with a text of its own.
+    pub fn owned(&self) -> Url {
+        Url { text: Box::from(&*self.text), parts: self.parts }
     }
 
     pub fn as_str(&self) -> &str {
@@ -353,7 +380,7 @@ impl Url {
     }
 }
 
-impl fmt::Display for Url {
+impl<T: Text> fmt::Display for Url<T> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.text)
     }

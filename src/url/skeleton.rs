@@ -10,7 +10,7 @@
 //! A hash, made in one pass without memory. It has no secret: whoever can choose words can also
 //! choose as many shapes as they like, and is met by the host's budget.
 
-use super::Url;
+use super::{Text, Url};
 use xxhash_rust::xxh3::xxh3_64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl Skeleton {
     /// Meaningful for normalised URLs, and among URLs of one host.
-    pub fn of(url: &Url) -> Skeleton {
+    pub fn of<T: Text>(url: &Url<T>) -> Skeleton {
         let target = url.path_and_query().as_bytes();
         let question = target.iter().position(|byte| *byte == b'?');
         let path = &target[..question.unwrap_or(target.len())];

@@ -46,7 +46,12 @@ pub(super) struct Batch {
 const HEAD_BYTES: usize = 2 + 2 + 2 + 1 + 1 + 1;
 
 impl Batch {
-    pub(super) fn push(&mut self, fingerprint: Fingerprint, candidate: &Candidate, now: Time) {
+    pub(super) fn push(
+        &mut self,
+        fingerprint: Fingerprint,
+        candidate: &Candidate<&str>,
+        now: Time,
+    ) {
         let Candidate { url, depth, class, via, trail } = candidate;
         let record_bytes = HEAD_BYTES + 8 * trail.len() + url.as_str().len();
         if self.pieces.last().is_none_or(|piece| piece.len() + record_bytes > SEEN_PIECE_BYTES) {
@@ -132,7 +137,7 @@ mod tests {
         };
         for number in 0..3_000 {
             let candidate = made(number);
-            batch.push(candidate.url.fingerprint(), &candidate, Time(number as u64 + 5));
+            batch.push(candidate.url.fingerprint(), &candidate.lent(), Time(number as u64 + 5));
         }
         assert!(batch.pieces.len() > 10, "one piece proves nothing");
         assert_eq!(batch.since, Some(Time(5)));

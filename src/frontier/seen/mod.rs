@@ -585,8 +585,8 @@ impl<F> Sieve for DiskSieve<F> {
         }
     }
 
-    fn defer(&mut self, fingerprint: Fingerprint, candidate: Candidate, now: Time) {
-        self.gathering.push(fingerprint, &candidate, now);
+    fn defer(&mut self, fingerprint: Fingerprint, candidate: &Candidate<&str>, now: Time) {
+        self.gathering.push(fingerprint, candidate, now);
     }
 
     fn settle(&mut self) -> Option<Candidate> {

@@ -58,7 +58,7 @@ impl Bench {
             Seen::Known => {
                 assert!(self.taken.borrow().contains(&candidate.url), "lost {}", candidate.url);
             }
-            Seen::Later => sieve.defer(fingerprint, candidate, self.world.now()),
+            Seen::Later => sieve.defer(fingerprint, &candidate.lent(), self.world.now()),
         }
     }
 
@@ -192,7 +192,7 @@ fn deferred_candidates_are_settled_in_the_order_in_which_they_came() {
         let late: Vec<Candidate> = [900, 700, 800, 700, 3, 600].map(candidate).into();
         for candidate in &late {
             let fingerprint = candidate.url.fingerprint();
-            bench.sieve.borrow_mut().defer(fingerprint, candidate.clone(), world.now());
+            bench.sieve.borrow_mut().defer(fingerprint, &candidate.lent(), world.now());
         }
         assert_eq!(bench.sieve.borrow().deferred().collect::<Vec<_>>(), late);
         assert_eq!(bench.sieve.borrow().deferred_count(), 6);
@@ -217,7 +217,7 @@ fn a_merge_is_due_by_count_by_bytes_by_age_or_when_the_shard_is_idle() {
         let defer = |number| {
             let candidate = candidate(number);
             let fingerprint = candidate.url.fingerprint();
-            bench.sieve.borrow_mut().defer(fingerprint, candidate, world.now());
+            bench.sieve.borrow_mut().defer(fingerprint, &candidate.lent(), world.now());
         };
         let is_due = |is_idle, now| {
             let mut sieve = bench.sieve.borrow_mut();
@@ -297,7 +297,7 @@ fn a_bit_that_flips_under_a_sieve_is_found_by_its_next_merge() {
         file.truncate(0).await.expect("empty");
         file.append(bytes).await.expect("full again");
         let late = candidate(7);
-        bench.sieve.borrow_mut().defer(late.url.fingerprint(), late.clone(), world.now());
+        bench.sieve.borrow_mut().defer(late.url.fingerprint(), &late.lent(), world.now());
         assert!(bench.start_job(true));
         while bench.active_count.get() > 0 {
             bench.pause(100).await;
@@ -373,7 +373,7 @@ fn a_sieve_whose_disk_is_slow_says_that_it_is_backed_up() {
         assert!(!bench.sieve.borrow().is_backed_up());
         (0..128).for_each(|number| {
             let late = candidate(number);
-            bench.sieve.borrow_mut().defer(late.url.fingerprint(), late, world.now());
+            bench.sieve.borrow_mut().defer(late.url.fingerprint(), &late.lent(), world.now());
         });
         assert!(bench.sieve.borrow().is_backed_up(), "two batches' worth");
         bench.drain().await;
