@@ -75,6 +75,10 @@ impl Lap {
         self.metrics.count(Count::Pages)
     }
 
+    pub fn per_page(&self, count: Count) -> f64 {
+        self.metrics.count(count) as f64 / self.page_count().max(1) as f64
+    }
+
     pub fn pages_per_second(&self) -> f64 {
         self.page_count() as f64 / self.seconds
     }

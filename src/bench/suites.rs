@@ -16,6 +16,8 @@ use std::path::PathBuf;
 
 /// Hosts of `cold`, a page each: some ten seconds of work.
 const COLD_HOST_COUNT: u32 = 40_000;
+/// Of `scale`: more than few hosts come to in its time.
+const SCALE_PAGES_PER_HOST: u64 = 4_000;
 /// Delays over which the hosts of `latency` begin.
 const START_SPREAD_COUNT: u64 = 8;
 
@@ -188,7 +190,8 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
 
 /// Cores at the same web, then hosts at the same load: the more hosts, the longer each is left
 /// alone. Connections are closed after each page, or few hosts would be cheaper for keeping theirs;
-/// hosts begin one by one, or the load would come in heaps.
+/// hosts begin one by one, or the load would come in heaps; no host runs out of new pages. What is
+/// measured with many hosts are their first pages, which bring more new links than later ones.
 fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let mut courses = Vec::new();
     for count in 1..=options.cores.len() {
@@ -205,7 +208,7 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
         courses.push(Course {
             label: format!("{host_count} hosts at {rate:.0}/s"),
             host_count,
-            page_count: u64::from(host_count) * 100,
+            page_count: u64::from(host_count) * SCALE_PAGES_PER_HOST,
             // In the first round each host is asked for its robots.txt.
             warm_seconds: options.warm_seconds + delay_ms.div_ceil(1_000),
             settings,
@@ -371,12 +374,22 @@ pub(super) fn median(figures: impl Iterator<Item = f64>) -> f64 {
 fn costs(laps: &[Lap]) -> Table {
     let mut columns = strings(&["run"]);
     columns.extend(Stage::ALL.iter().map(|stage| stage.name().to_owned()));
-    columns.extend(strings(&["rest", "all", "syscalls", "KB copied", "buffers"]));
+    columns.extend(strings(&[
+        "rest",
+        "all",
+        "links found",
+        "new",
+        "syscalls",
+        "KB copied",
+        "buffers",
+    ]));
     let row = |lap: &Lap| {
         let mut row = vec![lap.label.clone()];
         row.extend(lap.costs.stages_us.iter().map(|(_, us)| format!("{us:.1}")));
         row.push(format!("{:.1}", lap.costs.rest_us));
         row.push(format!("{:.1}", lap.costs.cpu_us));
+        row.push(format!("{:.0}", lap.per_page(Count::LinksFound)));
+        row.push(format!("{:.1}", lap.per_page(Count::UrlsNew)));
         row.push(format!("{:.2}", lap.costs.syscalls));
         row.push(format!("{:.1}", lap.costs.bytes_copied / 1e3));
         row.push(format!("{:.2} %", 100.0 * lap.costs.buffer_rate));

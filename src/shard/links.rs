@@ -7,7 +7,7 @@
 //! Most links are known, and what costs is to find that out: every gate is a table larger than the
 //! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] at a time, and
 //! each gate's memory is asked for before the first is judged:
-//! 1. Keys of all; those that the memo knows are done.
+//! 1. Keys of all; those that the memo knows are done, and those that stand in the batch before.
 //! 2. The others are joined and normalised in buffers that are used again, and hashed once.
 //! 3. URL seen: what it has seen of late first, then all of it for the others. Known ones are done.
 //! 4. The few that are left are offered one by one.
@@ -45,7 +45,7 @@ pub trait Ways {
 /// What became of links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Answered by the memo.
+    /// Answered by the memo, or by the same link before it.
     pub remembered_count: u64,
     /// No URLs of ours.
     pub refused_count: u64,
@@ -121,10 +121,10 @@ impl LinkDesk {
         depth: u16,
         tally: &mut Tally,
     ) -> usize {
-        let mut found_count = 0;
+        let (mut found_count, mut met) = (0, Met::default());
         let frontier = ways.frontier();
-        for (key, href) in links {
-            if self.memo.knows(*key) {
+        for (place, (key, href)) in links.iter().enumerate() {
+            if self.memo.knows(*key) || met.is_again(links, place) {
                 tally.remembered_count += 1;
                 continue;
             }
@@ -197,6 +197,37 @@ impl LinkDesk {
         tally
     }
 }
+
+/// Which links of a batch stood in it before: a page names some of its links several times, and
+/// those of a host that is seldom visited are in no memo.
+struct Met([u8; Met::PLACE_COUNT]);
+
+impl Default for Met {
+    fn default() -> Met {
+        Met([0; Met::PLACE_COUNT])
+    }
+}
+
+impl Met {
+    /// Never full: half of them stay free.
+    const PLACE_COUNT: usize = 2 * LINK_BATCH_COUNT;
+
+    /// Whether the link at `place` is one that this was asked of before; places only rise.
+    fn is_again(&mut self, links: &[(u128, &str)], place: usize) -> bool {
+        let key = links[place].0;
+        let mut at = key as usize % Met::PLACE_COUNT;
+        while let Some(before) = self.0[at].checked_sub(1) {
+            if links[usize::from(before)].0 == key {
+                return true;
+            }
+            at = (at + 1) % Met::PLACE_COUNT;
+        }
+        self.0[at] = place as u8 + 1;
+        false
+    }
+}
+
+const _: () = assert!(LINK_BATCH_COUNT < u8::MAX as usize && Met::PLACE_COUNT.is_power_of_two());
 
 /// Steps three and four. `candidate` makes one of the link at an index, if it is not known, and
 /// `foresee` hears of those beforehand; `settled` hears what became of each.
