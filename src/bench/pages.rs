@@ -37,7 +37,7 @@ use crate::io::{Clock, Spawn};
 use crate::limits::SEEN_STEP_COUNT;
 use crate::shard::links::{LinkDesk, Tally, Ways};
 use crate::sys::process;
-use crate::url::{HostKey, Normaliser, UrlId};
+use crate::url::{HostKey, Normaliser, Url, UrlId};
 use hashbrown::HashSet;
 use std::cell::{Cell, RefCell, RefMut};
 use std::fmt::Write;
@@ -377,18 +377,22 @@ impl Course {
         texts: &Texts,
         parcels: &mut [Parcel],
     ) -> u64 {
-        let (mut urls, mut sent_ns) = (Vec::with_capacity(LINK_COUNT), 0);
+        let mut sent_ns = 0;
         for ((page, (_, queued)), parcel) in visits.iter().enumerate().zip(parcels) {
-            urls.clear();
-            for text in texts.of_page(page) {
-                let url = queued.url.join(text).expect("our own links are URLs");
-                let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
-                let url = self.normaliser.normalise(url);
-                urls.push(Candidate { url, depth: 2, class, via, trail });
-            }
+            let urls: Vec<Url> = texts
+                .of_page(page)
+                .map(|text| queued.url.join(text).expect("our own links are URLs"))
+                .map(|url| self.normaliser.normalise(url))
+                .collect();
+            let (depth, class, via) = (2, Class::Normal, Via::Link);
+            let trail = Trail::default;
+            let found: Vec<Candidate<&str>> = urls
+                .iter()
+                .map(|url| Candidate { url: url.lent(), depth, class, via, trail: trail() })
+                .collect();
             let joined = self.world.now();
             parcel.clear();
-            urls.iter().for_each(|found| parcel.push(found.url.id(), &found.lent()));
+            found.iter().for_each(|found| parcel.push(found.url.id(), found));
             sent_ns += self.world.now().since(joined).as_nanos() as u64;
         }
         sent_ns

@@ -8,7 +8,7 @@
 use super::{Candidate, Class, Via};
 use crate::limits::LINK_BATCH_COUNT;
 use crate::sys::memory;
-use crate::url::{Url, UrlId};
+use crate::url::{Parts, Url, UrlId};
 use std::ops::Range;
 
 /// Candidates for one core, in the order in which they were found.
@@ -25,8 +25,7 @@ pub struct Parcel {
 struct Slip {
     text: Range<u32>,
     trail: Range<u32>,
-    /// Of the text: how much is the origin.
-    origin_bytes: u16,
+    parts: Parts,
     depth: u16,
     class: Class,
     via: Via,
@@ -62,7 +61,7 @@ impl Parcel {
         self.slips.push(Slip {
             text: place(text_start, self.texts.len()),
             trail: place(trail_start, self.trails.len()),
-            origin_bytes: u16::try_from(url.origin().len()).expect("URLs are short"),
+            parts: url.parts(),
             depth: *depth,
             class: *class,
             via: *via,
@@ -78,9 +77,9 @@ impl Parcel {
     }
 
     pub fn candidate(&self, index: usize) -> Candidate<&str> {
-        let Slip { origin_bytes, depth, class, via, .. } = self.slips[index];
+        let Slip { parts, depth, class, via, .. } = self.slips[index];
         Candidate {
-            url: Url::lend(self.text(index), usize::from(origin_bytes)),
+            url: Url::lend(self.text(index), parts),
             depth,
             class,
             via,

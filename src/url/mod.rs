@@ -82,7 +82,7 @@ impl Text for &str {}
 
 /// Where the parts of a URL's text are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Parts {
+pub struct Parts {
     host_end: u32,
     path_start: u32,
     scheme: Scheme,
@@ -221,9 +221,24 @@ impl Url {
     /// The URL of which `origin` and `path_and_query` are the [`Url::origin`] and the
     /// [`Url::path_and_query`]: what a host's queue keeps, put together again without a parse.
     pub fn rebuild(origin: &str, path_and_query: &str) -> Url {
-        let text = [origin, path_and_query].concat().into_boxed_str();
-        let parts = Url::lend(&text, origin.len()).parts;
-        Url { text, parts }
+        let scheme = if origin.starts_with("https:") { Scheme::Https } else { Scheme::Http };
+        let host_start = scheme.host_start();
+        let authority = origin.get(host_start..).unwrap_or("");
+        // The colons of an address stand before its bracket.
+        let sign = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
+        let colon = sign.filter(|sign| authority.as_bytes()[*sign] == b':');
+        let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
+        let url = Url {
+            text: [origin, path_and_query].concat().into_boxed_str(),
+            parts: Parts {
+                host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
+                path_start: origin.len() as u32,
+                scheme,
+                port: port.unwrap_or(scheme.default_port()),
+            },
+        };
+        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
+        url
     }
 
     /// As [`Url::rebuild`], of what a host's queue knows of the origin.
@@ -262,23 +277,10 @@ impl Url {
 }
 
 impl<'t> Url<&'t str> {
-    /// The URL whose text is `text`, of which so much is the [`Url::origin`]: without a parse.
-    pub fn lend(text: &'t str, origin_bytes: usize) -> Url<&'t str> {
-        let scheme = if text.starts_with("https:") { Scheme::Https } else { Scheme::Http };
-        let host_start = scheme.host_start();
-        let authority = text.get(host_start..origin_bytes).unwrap_or("");
-        // The colons of an address stand before its bracket.
-        let sign = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
-        let colon = sign.filter(|sign| authority.as_bytes()[*sign] == b':');
-        let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
-        let parts = Parts {
-            host_end: (host_start + colon.unwrap_or(authority.len())) as u32,
-            path_start: origin_bytes as u32,
-            scheme,
-            port: port.unwrap_or(scheme.default_port()),
-        };
+    /// The URL whose text is `text`, of which [`Url::parts`] gave the parts.
+    pub fn lend(text: &'t str, parts: Parts) -> Url<&'t str> {
         let url = Url { text, parts };
-        debug_assert_eq!(Url::parse(text).as_ref().map(Url::lent), Ok(url), "not serialised form");
+        debug_assert_eq!(Url::parse(text).as_ref().map(Url::lent), Ok(url), "parts of another URL");
         url
     }
 }
@@ -292,6 +294,10 @@ impl<T: Text> Url<T> {
     /// The same, with a text of its own.
     pub fn owned(&self) -> Url {
         Url { text: Box::from(&*self.text), parts: self.parts }
+    }
+
+    pub fn parts(&self) -> Parts {
+        self.parts
     }
 
     pub fn as_str(&self) -> &str {
