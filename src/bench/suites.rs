@@ -266,7 +266,9 @@ fn report(
 ) -> Report {
     let mut tables = Vec::new();
     if !laps.is_empty() {
-        tables.extend([speed(laps), costs(laps), times(laps)]);
+        tables.push(speed(laps));
+        tables.extend(laps.iter().any(|lap| handshakes(lap).0 > 0).then(|| tls(laps)));
+        tables.extend([costs(laps), times(laps)]);
     }
     if !ceilings.is_empty() {
         tables.push(ceiling_table(ceilings));
@@ -359,6 +361,25 @@ fn speed(laps: &[Lap]) -> Table {
         "referee",
     ];
     Table { title: "Speed".to_owned(), columns: strings(&columns), rows }
+}
+
+/// Whole handshakes and those that took up an earlier session; then those alone.
+fn handshakes(lap: &Lap) -> (u64, u64) {
+    let resumed_count = lap.metrics.count(Count::TlsResumed);
+    (lap.metrics.count(Count::TlsFull) + resumed_count, resumed_count)
+}
+
+fn tls(laps: &[Lap]) -> Table {
+    let row = |lap: &Lap| {
+        let (count, resumed_count) = handshakes(lap);
+        vec![
+            lap.label.clone(),
+            format!("{:.0}", count as f64 / lap.seconds),
+            format!("{:.1} %", 100.0 * resumed_count as f64 / count.max(1) as f64),
+        ]
+    };
+    let columns = strings(&["run", "handshakes/s", "resumed"]);
+    Table { title: "TLS".to_owned(), columns, rows: laps.iter().map(row).collect() }
 }
 
 pub(super) fn median(figures: impl Iterator<Item = f64>) -> f64 {
