@@ -226,8 +226,8 @@ pub const SIM_BREACH_COUNT_SHOWN: usize = 5;
 
 // --- Fetch --------------------------------------------------------------------------------------
 
-/// TLS sessions remembered by one core for resumption; the oldest is forgotten. Hosts come round one
-/// after the other: a memory of fewer than there are has none of them when its turn comes.
+/// TLS sessions remembered by one core for resumption; the oldest is forgotten. Hosts come round,
+/// one after the other: a memory of fewer than there are has none of them when its turn comes.
 pub const TLS_SESSION_COUNT_MAX: usize = 32_768;
 /// Bytes of TLS records from which no byte of data has come: two whole records and some tickets.
 /// Beyond it the connection is given up.

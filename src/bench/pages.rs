@@ -13,8 +13,8 @@
 //! - four drawn evenly from all that was ever taken: what no cache holds. Those go to the disk.
 //!
 //! Or the 60 links come as URLs ([`Links::Urls`]), as other cores send what they found: joined and
-//! in normal form. That is the frontier alone: pop, URL seen, queues, release, the disk's jobs. What
-//! the other core does is timed too: the hash of each URL, and its way into the [`Parcel`].
+//! in normal form. That is the frontier alone: pop, URL seen, queues, release, the disk's jobs.
+//! What the other core does is timed too: the hash of each URL, and its way into the [`Parcel`].
 //!
 //! Time is virtual: [`PAGE_NS`] a page, so that hosts come back as they would at 100,000 pages/s.
 //! [`STRIDE`] pages are under way at once. The making of the links is not timed; the disk's jobs
@@ -369,8 +369,8 @@ impl Course {
         made.into_iter().for_each(|taken| self.remember(taken));
     }
 
-    /// The links of each page in a parcel, as another core sends them. Says how long it took to hash
-    /// and to pack them, not to join them: by the clock, since it is little at a time.
+    /// The links of each page in a parcel, as another core sends them. Says how long it took to
+    /// hash and to pack them, not to join them: by the clock, since it is little at a time.
     fn send_links(
         &self,
         visits: &[(HostId, Queued)],

@@ -43,7 +43,7 @@ kinds! {
         /// Written to WARC files, after compression.
         BytesStored = "bytes_stored",
         LinksFound = "links_found",
-        /// Of these: dealt with a moment ago, on another page or before on this. Among the known URLs.
+        /// Of these: dealt with a moment ago, on another page or on this. Among the known URLs.
         LinksRemembered = "links_remembered",
         /// Links beyond the cap of a page: dropped.
         LinksOverCap = "links_over_cap",
