@@ -226,9 +226,9 @@ pub const SIM_BREACH_COUNT_SHOWN: usize = 5;
 
 // --- Fetch --------------------------------------------------------------------------------------
 
-/// TLS sessions remembered by one core for resumption; the oldest is forgotten. Hosts come round,
-/// one after the other: a memory of fewer than there are has none of them when its turn comes.
-pub const TLS_SESSION_COUNT_MAX: usize = 32_768;
+/// Hosts whose TLS sessions one core remembers for resumption; the oldest is forgotten. Hosts come
+/// round, one after the other: a memory of fewer than there are has none when its turn comes.
+pub const TLS_SESSION_HOST_COUNT_MAX: usize = 20_480;
 /// Bytes of TLS records from which no byte of data has come: two whole records and some tickets.
 /// Beyond it the connection is given up.
 pub const TLS_BARREN_BYTES_MAX: usize = 64 * 1024;
@@ -590,7 +590,7 @@ const _: () = {
     assert!(QUEUE_SIFT_BYTES_MIN >= QUEUE_CHUNK_BYTES_MAX + 64, "a read holds a whole chunk");
     assert!(QUEUE_SEGMENT_BYTES + 2 * QUEUE_BATCH_BYTES as u64 <= u32::MAX as u64, "offsets");
     assert!(SEEN_PIECE_BYTES > 2 * URL_BYTES_MAX, "a record fits a piece");
-    assert!(TLS_SESSION_COUNT_MAX > BENCH_HOST_COUNT as usize, "or bench tls resumes nothing");
+    assert!(TLS_SESSION_HOST_COUNT_MAX > BENCH_HOST_COUNT as usize, "else bench tls has none");
     assert!(
         SEEN_DEFERRED_BYTES_MAX * (SEEN_FRESH_COUNT_LARGEST / SEEN_FRESH_COUNT)
             <= u32::MAX as usize / 2,

@@ -68,11 +68,15 @@ impl TlsPolicy {
         } else {
             builder.with_root_certificates(roots).with_no_client_auth()
         };
-        config.resumption = Resumption::in_memory_sessions(limits::TLS_SESSION_COUNT_MAX);
+        let session_count = limits::TLS_SESSION_HOST_COUNT_MAX * SESSIONS_PER_HOST;
+        config.resumption = Resumption::in_memory_sessions(session_count);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(TlsPolicy { config: Arc::new(config) })
     }
 }
+
+/// rustls counts hosts by this: it keeps so many tickets of each.
+const SESSIONS_PER_HOST: usize = 8;
 
 /// What went wrong in a handshake.
 pub(super) enum HandshakeError {

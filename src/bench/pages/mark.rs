@@ -46,7 +46,8 @@ impl Mark {
         format!(
             "{:>10} queued  {:>6.0} pages/s by CPU, {:>6.0} by wall  {:>6.0} ns a page: pop {:.0}, \
              send {:.0}, links {:.0}, disk {:.0}  links: {remembered:.1} remembered, \
-             {known:.1} known, {deferred:.1} deferred, {new:.1} new  {} waits  {:.0} ns a push, filling  {:.0} MB\n",
+             {known:.1} known, {deferred:.1} deferred, {new:.1} new  {} waits  {:.0} ns a push, \
+             filling  {:.0} MB\n",
             self.queued_count,
             by_cpu,
             by_wall,
