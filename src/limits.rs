@@ -449,6 +449,8 @@ pub const NEAR_BUCKET_COUNT_MAX: usize = 64;
 pub const MAILBOX_BATCH_COUNT: usize = 1_024;
 /// Messages waiting for a full mailbox; beyond it the shard starts no new fetches.
 pub const MESH_PENDING_COUNT_MAX: usize = 65_536;
+/// Texts of links that travel in one parcel; what is beyond goes into the next.
+pub const PARCEL_BYTES_MAX: usize = 4 << 20;
 /// How soon a full mailbox is tried again.
 pub const MESH_RETRY_MS: u64 = 1;
 

@@ -6,7 +6,7 @@
 //! equal to what was pushed.
 
 use super::{Candidate, Class, Via};
-use crate::limits::LINK_BATCH_COUNT;
+use crate::limits::{LINK_BATCH_COUNT, PARCEL_BYTES_MAX};
 use crate::sys::memory;
 use crate::url::{Parts, Url, UrlId};
 use std::ops::Range;
@@ -50,7 +50,7 @@ impl Parcel {
     /// `id` is that of its URL.
     pub fn push(&mut self, id: UrlId, candidate: &Candidate<&str>) {
         let place = |start: usize, end: usize| {
-            let place = |at| u32::try_from(at).expect("bounded by limits");
+            let place = |at| u32::try_from(at).expect("full long before");
             place(start)..place(end)
         };
         let Candidate { url, depth, class, via, trail } = candidate;
@@ -66,6 +66,11 @@ impl Parcel {
             class: *class,
             via: *via,
         });
+    }
+
+    /// Whoever has more begins another.
+    pub fn is_full(&self) -> bool {
+        self.texts.len() >= PARCEL_BYTES_MAX
     }
 
     pub fn count(&self) -> usize {

@@ -40,11 +40,13 @@ impl<O: Outbox<Mail>> Mesh<O> {
         peer.pending_count += 1;
     }
 
-    /// Links behind each other travel in one parcel.
+    /// Links behind each other travel in one parcel, until it is full.
     pub fn post_link(&mut self, to: ShardIndex, id: UrlId, candidate: &Candidate<&str>) {
         let peer = self.peer(to);
         peer.pending_count += 1;
-        if let Some(Message::Links(parcel)) = peer.pending.last_mut() {
+        if let Some(Message::Links(parcel)) = peer.pending.last_mut()
+            && !parcel.is_full()
+        {
             parcel.push(id, candidate);
         } else {
             let mut parcel = Box::<Parcel>::default();
@@ -172,5 +174,25 @@ mod tests {
             mesh.flush();
         }
         assert_eq!((got, mesh.is_clear()), (last, true));
+    }
+
+    #[test]
+    fn a_full_parcel_is_followed_by_another() {
+        let sim = Sim::new(1);
+        let (outbox, inbox) = sim.mailbox::<Mail>(1);
+        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
+        let text = format!("http://h.test/{}", "x".repeat(4_000));
+        let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
+        let url = Url::parse(&text).expect("a URL");
+        let found = Candidate { url, depth: 1, class, via, trail };
+        let count = 3 * limits::PARCEL_BYTES_MAX / text.len();
+        for _ in 0..count {
+            mesh.post_link(ShardIndex(1), found.url.id(), &found.lent());
+        }
+        mesh.flush();
+        let Some(Mail::Batch { messages, .. }) = inbox.try_receive() else { panic!("a batch") };
+        assert_eq!(messages.iter().map(Message::link_count).sum::<usize>(), count);
+        let most = limits::PARCEL_BYTES_MAX / text.len() + 1;
+        assert!(messages.len() >= 3 && messages.iter().all(|links| links.link_count() <= most));
     }
 }
