@@ -70,12 +70,14 @@ pub struct LinkDesk {
 struct Link {
     key: u128,
     url: Scratch,
+    /// How often the batch names it once more.
+    again_count: u64,
 }
 
 impl Default for LinkDesk {
     fn default() -> LinkDesk {
         let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
-        let found = || Link { key: 0, url: Scratch::default() };
+        let found = || Link { key: 0, url: Scratch::default(), again_count: 0 };
         LinkDesk {
             memo: LinkMemo::default(),
             found: std::iter::repeat_with(found).take(LINK_BATCH_COUNT).collect(),
@@ -123,11 +125,18 @@ impl LinkDesk {
     ) -> usize {
         let (mut found_count, mut met) = (0, Met::default());
         let frontier = ways.frontier();
-        for (place, (key, href)) in links.iter().enumerate() {
-            if self.memo.knows(*key) || met.is_again(links, place) {
+        for (key, href) in links {
+            if self.memo.knows(*key) {
                 tally.remembered_count += 1;
                 continue;
             }
+            let place = match met.find(*key, &self.found) {
+                Ok(before) => {
+                    self.found[before].again_count += 1;
+                    continue;
+                }
+                Err(free) => free,
+            };
             let found = &mut self.found[found_count];
             let is_home = |host: &str| ways.is_home(host);
             match found.url.join(base, href, ways.normaliser(), is_home) {
@@ -144,8 +153,10 @@ impl LinkDesk {
             let id = found.url.id(bases.url().host(), bases.host_key());
             if ways.is_own(id.host) {
                 frontier.foresee(id.fingerprint);
-                (found.key, self.ids[found_count]) = (*key, id);
+                (found.key, found.again_count) = (*key, 0);
+                self.ids[found_count] = id;
                 found_count += 1;
+                met.put(place, found_count);
             } else {
                 ways.send(id, &candidate(&found.url, depth));
                 self.memo.remember(*key);
@@ -174,9 +185,13 @@ impl LinkDesk {
             made,
             |index, offered| {
                 tally.count(offered);
-                // One that was dropped is to be judged again, should it come again.
-                if !matches!(offered, Offered::Dropped(_)) {
-                    self.memo.remember(found[index].key);
+                let Link { key, again_count, .. } = found[index];
+                if let Offered::Dropped(_) = offered {
+                    // It is to be judged again, should it come again; here it would be the same.
+                    (0..again_count).for_each(|_| tally.count(offered));
+                } else {
+                    tally.remembered_count += again_count;
+                    self.memo.remember(key);
                 }
             },
         );
@@ -198,8 +213,9 @@ impl LinkDesk {
     }
 }
 
-/// Which links of a batch stood in it before: a page names some of its links several times, and
-/// those of a host that is seldom visited are in no memo.
+/// Which links of a batch were found in it before: a page names some of its links several times,
+/// and those of a host that is seldom visited are in no memo. By key: of each its number in
+/// `found`, plus one.
 struct Met([u8; Met::PLACE_COUNT]);
 
 impl Default for Met {
@@ -212,22 +228,25 @@ impl Met {
     /// Never full: half of them stay free.
     const PLACE_COUNT: usize = 2 * LINK_BATCH_COUNT;
 
-    /// Whether the link at `place` is one that this was asked of before; places only rise.
-    fn is_again(&mut self, links: &[(u128, &str)], place: usize) -> bool {
-        let key = links[place].0;
-        let mut at = key as usize % Met::PLACE_COUNT;
-        while let Some(before) = self.0[at].checked_sub(1) {
-            if links[usize::from(before)].0 == key {
-                return true;
+    /// Which of `found` it is; or, if none, the place that is its own.
+    fn find(&self, key: u128, found: &[Link]) -> Result<usize, usize> {
+        let mut place = key as usize % Met::PLACE_COUNT;
+        while let Some(before) = self.0[place].checked_sub(1) {
+            if found[usize::from(before)].key == key {
+                return Ok(usize::from(before));
             }
-            at = (at + 1) % Met::PLACE_COUNT;
+            place = (place + 1) % Met::PLACE_COUNT;
         }
-        self.0[at] = place as u8 + 1;
-        false
+        Err(place)
+    }
+
+    /// That the last of `found_count` has this place.
+    fn put(&mut self, place: usize, found_count: usize) {
+        self.0[place] = found_count as u8;
     }
 }
 
-const _: () = assert!(LINK_BATCH_COUNT < u8::MAX as usize && Met::PLACE_COUNT.is_power_of_two());
+const _: () = assert!(LINK_BATCH_COUNT <= u8::MAX as usize && Met::PLACE_COUNT.is_power_of_two());
 
 /// Steps three and four. `candidate` makes one of the link at an index, if it is not known, and
 /// `foresee` hears of those beforehand; `settled` hears what became of each.
@@ -404,23 +423,31 @@ mod tests {
         }
     }
 
-    /// One link after the other, with no memo and nothing foreseen.
-    fn one_by_one(half: &Half, base: &Url, hrefs: &[String]) {
+    /// One link after the other, with no memo and nothing foreseen. How many were refused, led
+    /// outside, were dropped.
+    fn one_by_one(half: &Half, base: &Url, hrefs: &[String]) -> [u64; 3] {
+        let mut counts = [0; 3];
         for href in hrefs {
-            let Ok(url) = base.join(href) else { continue };
+            let Ok(url) = base.join(href) else {
+                counts[0] += 1;
+                continue;
+            };
             let url = half.normaliser.normalise(url);
             if !half.is_home(url.host()) {
+                counts[1] += 1;
                 continue;
             }
             let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
             let candidate = Candidate { url, depth: 3, class, via, trail };
             if half.is_own(candidate.url.host_key()) {
                 let note = |queued: &Queued<&str>| half.admitted(queued);
-                half.frontier().offer_noting(candidate, Time::ZERO, note);
+                let offered = half.frontier().offer_noting(candidate, Time::ZERO, note);
+                counts[2] += u64::from(matches!(offered, Offered::Dropped(_)));
             } else {
                 half.sent.borrow_mut().push(candidate.url.id(), &candidate.lent());
             }
         }
+        counts
     }
 
     fn href() -> impl Strategy<Value = String> {
@@ -472,13 +499,15 @@ mod tests {
                 let base = Url::parse(base).expect("a base");
                 let texts = hrefs.iter().map(String::as_str);
                 let tally = desk.route(&half, &base, texts, 3, Time::ZERO);
-                one_by_one(&naive, &base, hrefs);
+                let expected = one_by_one(&naive, &base, hrefs);
                 let Tally { remembered_count, refused_count, outside_count, .. } = tally;
                 let Tally { sent_count, known_count, queued_count, .. } = tally;
                 let Tally { deferred_count, trapped_count, dropped_count, .. } = tally;
                 let sum = remembered_count + refused_count + outside_count + sent_count
                     + known_count + queued_count + deferred_count + trapped_count + dropped_count;
                 prop_assert_eq!(sum, hrefs.len() as u64);
+                let lost_count = trapped_count + dropped_count;
+                prop_assert_eq!([refused_count, outside_count, lost_count], expected);
                 prop_assert_eq!(&*half.admitted.borrow(), &*naive.admitted.borrow());
             }
             prop_assert_eq!(once(sent(&half)), once(sent(&naive)));
