@@ -232,6 +232,9 @@ pub const TLS_SESSION_HOST_COUNT_MAX: usize = 20_480;
 /// Bytes of TLS records from which no byte of data has come: two whole records and some tickets.
 /// Beyond it the connection is given up.
 pub const TLS_BARREN_BYTES_MAX: usize = 64 * 1024;
+/// In a full pool: how often as long as is usual before a connection is used again must the longest
+/// idle one have been so to be closed for another.
+pub const KEEP_ALIVE_PATIENCE: u32 = 4;
 /// Response buffers kept for reuse, and the largest that is.
 pub const FETCH_BUFFER_COUNT_MAX: usize = 256;
 pub const FETCH_BUFFER_BYTES_KEPT: usize = 256 * 1024;

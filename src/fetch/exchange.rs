@@ -173,8 +173,9 @@ async fn kept<W: World>(
     url: &Url,
     address: IpAddr,
 ) -> Option<Channel<W::Stream>> {
-    let mut channel = client.pool.borrow_mut().take(url.origin(), address)?;
-    channel.is_quiet(client.world.now()).await.then_some(channel)
+    let now = client.world.now();
+    let mut channel = client.pool.borrow_mut().take(url.origin(), address, now)?;
+    channel.is_quiet(now).await.then_some(channel)
 }
 
 async fn open<W: World>(

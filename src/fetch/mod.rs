@@ -112,6 +112,11 @@ impl<W: World> Client<W> {
         self.pool.borrow().len()
     }
 
+    /// Connections that were closed for want of room.
+    pub fn crowded_count(&self) -> u64 {
+        self.pool.borrow().crowded_count()
+    }
+
     /// Takes a response buffer back for the next fetch.
     pub fn recycle(&self, mut buffer: Vec<u8>) {
         let mut buffers = self.buffers.borrow_mut();

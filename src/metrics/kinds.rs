@@ -125,6 +125,8 @@ kinds! {
         DnsCached = "dns_cached",
         ConnectionsOpened = "connections_opened",
         ConnectionsReused = "connections_reused",
+        /// Closed although another request could have followed: `keep_alive_count_max` were idle.
+        ConnectionsCrowded = "connections_crowded",
         TlsFull = "tls_full",
         TlsResumed = "tls_resumed",
         /// Requests that had to wait for the turn at an address or a domain.

@@ -562,6 +562,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         });
         let mut metrics = self.metrics.borrow().clone();
         self.book_costs(&mut metrics);
+        metrics.add(Count::ConnectionsCrowded, self.client.crowded_count());
         Report { shard: self.index, metrics, gauges }
     }
 

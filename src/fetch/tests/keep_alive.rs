@@ -147,28 +147,52 @@ fn only_a_kept_connection_without_an_answer_is_stale() {
     }
 }
 
+/// Asks hosts by number, a second apart: how each was reached, and how many are idle.
+fn reach(stage: &Stage, hosts: &[u8]) -> Vec<(Connection, usize)> {
+    let ask = |host: &u8| {
+        let url = format!("http://h{host}.test/");
+        let answer = stage.fetch_at(&url, address(*host), Kept::default()).0;
+        stage.wait_ms(1_000);
+        (answer.connection, stage.client.idle_count())
+    };
+    hosts.iter().map(ask).collect()
+}
+
+fn with_room_for_two(stage: Stage) -> Stage {
+    let two = Patience { keep_alive_count_max: 2, ..patience() };
+    let stage = stage.with(two, TlsPolicy::new(None, false).unwrap());
+    stage.serve(|_| vec![say(page("x"))]);
+    stage
+}
+
 #[test]
-fn a_full_pool_closes_what_has_been_idle_longest() {
+fn hosts_in_turns_find_as_many_connections_as_there_is_room_for() {
+    use Connection::{Opened, Reused};
     on_every_network(|stage| {
-        let stage = stage.with(
-            Patience { keep_alive_count_max: 2, ..patience() },
-            TlsPolicy::new(None, false).unwrap(),
-        );
-        stage.serve(|_| vec![say(page("x"))]);
-        let connection = |host: &str, last| {
-            let url = format!("http://{host}.test/");
-            let answer = stage.fetch_at(&url, address(last), Kept::default()).0;
-            stage.wait_ms(100);
-            (answer.connection, stage.client.idle_count())
-        };
-        assert_eq!(connection("a", 1), (Connection::Opened, 1));
-        assert_eq!(connection("b", 2), (Connection::Opened, 2));
-        assert_eq!(connection("c", 3), (Connection::Opened, 2));
-        assert_eq!(stage.witness.ended_count.get(), 1, "that of a");
-        assert_eq!(connection("b", 2), (Connection::Reused, 2));
-        assert_eq!(connection("a", 1), (Connection::Opened, 2));
-        assert_eq!(connection("b", 2), (Connection::Reused, 2), "used after c, so kept");
-        assert_eq!(connection("c", 3), (Connection::Opened, 2));
+        let stage = with_room_for_two(stage);
+        let first = reach(&stage, &[1, 2, 3]);
+        assert_eq!(first, [(Opened, 1), (Opened, 2), (Opened, 2)]);
+        assert_eq!((stage.witness.ended_count.get(), stage.client.crowded_count()), (1, 1));
+        for round in 2..6 {
+            let next = reach(&stage, &[1, 2, 3]);
+            assert_eq!(next, [(Reused, 2), (Reused, 2), (Opened, 2)], "{round}");
+            assert_eq!(stage.client.crowded_count(), round);
+        }
+    });
+}
+
+#[test]
+fn a_full_pool_closes_what_nobody_seems_to_want_any_more() {
+    use Connection::{Opened, Reused};
+    on_every_network(|stage| {
+        let stage = with_room_for_two(stage);
+        // The second is used again every second, the first no more.
+        reach(&stage, &[1, 2, 2, 2]);
+        assert_eq!(reach(&stage, &[3]), [(Opened, 2)]);
+        assert_eq!(reach(&stage, &[3]), [(Reused, 2)], "it took the place of the first");
+        assert_eq!(reach(&stage, &[1]), [(Opened, 2)]);
+        assert_eq!(reach(&stage, &[2, 3]), [(Reused, 2), (Reused, 2)]);
+        assert_eq!(stage.client.crowded_count(), 2);
     });
 }
 
