@@ -174,6 +174,10 @@ pub const RING_COMPLETION_COUNT: u32 = 32_768;
 pub const STREAM_CHUNK_COUNT_MAX: usize = 32;
 /// How often tasks are let run before a core's driver asks the kernel again.
 pub const RING_YIELD_COUNT_MAX: usize = 4;
+/// A core with nothing to do that a timer would wake within this long sleeps so long, or until so
+/// many things have happened: what a timer or a completion may be late by.
+pub const RING_GATHER_US: u64 = 1_000;
+pub const RING_GATHER_COUNT: usize = 64;
 /// Longest sleep of a core's driver: what a lost signal could cost at the most.
 pub const RING_SLEEP_MS_MAX: u64 = 100;
 /// How long the end of a core waits for its connections to be closed.

@@ -150,12 +150,12 @@ impl Uring {
 
     /// One system call: submits what is queued and runs the kernel's deferred work, so that
     /// completions appear (DEFER_TASKRUN: they appear only when this thread asks). With a `wait` it
-    /// blocks until there is a completion, so long at the most.
-    pub fn turn(&mut self, wait: Duration) -> Result<(), i32> {
+    /// blocks until there are `count` completions, so long at the most.
+    pub fn turn(&mut self, wait: Duration, count: usize) -> Result<(), i32> {
         self.pool.top_up();
         loop {
             self.fill();
-            let want = usize::from(!wait.is_zero() && self.backlog.is_empty());
+            let want = if wait.is_zero() || !self.backlog.is_empty() { 0 } else { count };
             let wait = types::Timespec::from(wait);
             let arguments = types::SubmitArgs::new().timespec(&wait);
             let entered = if want > 0 {
@@ -236,7 +236,7 @@ impl Drop for Uring {
             self.push(Operation::Cancel { key: Key(key) }, 0);
         }
         for _ in 0..10_000 {
-            if self.operation_count() == 0 || self.turn(Duration::ZERO).is_err() {
+            if self.operation_count() == 0 || self.turn(Duration::ZERO, 0).is_err() {
                 break;
             }
             while self.next_event().is_some() {}
