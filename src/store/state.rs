@@ -2,7 +2,7 @@
 //! Decides what is due; does no I/O.
 
 use super::StoreError;
-use super::gather::{Batch, Gatherer, new_buffer};
+use super::gather::{Batch, Gatherer, Seal, new_buffer};
 use crate::base::Time;
 use std::task::Waker;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl State {
         if self.closing {
             return Some(Err(StoreError::Closed));
         }
-        if self.gatherer.is_full() && !self.try_seal(false) {
+        if self.gatherer.is_full() && !self.try_seal(Seal::Blocks) {
             return None;
         }
         Some(Ok(()))
@@ -93,12 +93,14 @@ impl State {
     }
 
     /// Moves the filling buffer to the outgoing side, if that is free and there is something.
-    pub(super) fn try_seal(&mut self, end_file: bool) -> bool {
+    pub(super) fn try_seal(&mut self, seal: Seal) -> bool {
         let Outgoing::Idle(empty) = &mut self.outgoing else { return false };
-        match self.gatherer.seal(std::mem::take(empty), end_file) {
+        match self.gatherer.seal(std::mem::take(empty), seal) {
             Some(batch) => {
                 self.outgoing = Outgoing::Sealed(batch);
-                self.outgoing_since = self.filling_since.take();
+                self.outgoing_since = self.filling_since;
+                // What stays is as old at the most.
+                self.filling_since = self.filling_since.filter(|_| !self.gatherer.is_empty());
                 true
             }
             None => false,
@@ -126,7 +128,11 @@ impl State {
             || self.oldest().is_some_and(|oldest| now >= oldest + sync_span);
         let ends = self.closing && self.gatherer.has_file();
         if ends || self.gatherer.is_full() || due && !self.gatherer.is_empty() {
-            self.try_seal(ends);
+            self.try_seal(match (ends, due) {
+                (true, _) => Seal::EndFile,
+                (false, true) => Seal::All,
+                (false, false) => Seal::Blocks,
+            });
         }
         let unsynced_bytes = self.flushed_through - self.synced_through;
         let is_overdue = self.flushed_since.is_some_and(|since| now >= since + sync_span);
@@ -159,7 +165,7 @@ impl State {
     /// file waits.
     pub(super) fn take_sealed(&mut self) -> Option<Batch> {
         if self.gatherer.is_full() {
-            self.try_seal(false);
+            self.try_seal(Seal::Blocks);
         }
         match std::mem::replace(&mut self.outgoing, Outgoing::Writing) {
             Outgoing::Sealed(batch) if batch.ends_file.is_none() => Some(batch),

@@ -1,11 +1,14 @@
 //! The store against a world in memory; see `tests/warc.rs` for the bytes themselves.
 
 use super::fake::Fake;
+use super::gather::{Batch, Gatherer, Seal, new_buffer};
 use super::*;
 use crate::base::Time;
 use crate::flow::Outcome;
 use crate::io::{Clock, Disk};
-use crate::limits::{REQUEST_LOG_BUFFER_BYTES, WARC_RECORD_BYTES_MAX, WRITE_BUFFER_BYTES};
+use crate::limits::{
+    DIRECT_BLOCK_BYTES, REQUEST_LOG_BUFFER_BYTES, WARC_RECORD_BYTES_MAX, WRITE_BUFFER_BYTES,
+};
 use crate::warc::{PayloadDigest, ReadError, StoredRecord, records};
 use std::pin::pin;
 
@@ -196,6 +199,39 @@ fn writers_wait_while_both_buffers_are_full() {
     }
     world.run(store.close()).unwrap();
     assert_eq!(stored_urls(&world).len(), written + 1);
+}
+
+/// The series of batches that pages make, sealed so when a buffer is full.
+fn batches(seal: Seal) -> Vec<Batch> {
+    let mut gatherer = Gatherer::new(StoreSettings::default(), 3, 0);
+    let page = TestPage::new(0, WRITE_BUFFER_BYTES / 5 + 77);
+    let (mut batches, at) = (Vec::new(), WallTime(1_767_225_599_000_000_000));
+    for _ in 0..16 {
+        if gatherer.is_full() {
+            batches.extend(gatherer.seal(new_buffer(), seal));
+        }
+        let position = gatherer.gather(&page.stored(), at, || 7);
+        assert_eq!(position.mark, gatherer.mark());
+    }
+    batches.extend(gatherer.seal(new_buffer(), Seal::EndFile));
+    assert_eq!(batches.last().map(|batch| batch.mark), Some(gatherer.mark()));
+    batches
+}
+
+#[test]
+fn a_full_buffer_goes_to_the_disk_in_whole_blocks_and_the_rest_begins_the_next() {
+    let (cut, whole) = (batches(Seal::Blocks), batches(Seal::All));
+    let file = |batches: &[Batch]| -> Vec<u8> {
+        batches.iter().flat_map(|batch| batch.bytes[batch.from..].to_vec()).collect()
+    };
+    assert!(file(&cut) == file(&whole) && cut.len() == 4, "the same file");
+    for batch in &cut[..3] {
+        let len = batch.bytes.len() - batch.from;
+        assert!(len.is_multiple_of(DIRECT_BLOCK_BYTES) && len > 0);
+        assert!(batch.mark.is_multiple_of(DIRECT_BLOCK_BYTES as u64), "as far as it is written");
+        assert_eq!(batch.bytes[batch.from..].as_ptr().align_offset(DIRECT_BLOCK_BYTES), 0);
+    }
+    assert!(whole.iter().any(|batch| !batch.mark.is_multiple_of(DIRECT_BLOCK_BYTES as u64)));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! there are two buffers, one filling while the other is written; when both are full, writers wait.
 //! No borrow is held across an await; the file itself belongs to the task alone.
 
-use super::gather::Gatherer;
+use super::gather::{Gatherer, Seal};
 use super::series::{WARC_DIR, next_serial};
 use super::state::{Outgoing, State};
 use super::writer_task::WriterTask;
@@ -61,7 +61,7 @@ impl<W: StoreWorld> WarcStore<W> {
             let position = state.gatherer.gather(page, world.wall(), || world.random_u64());
             let is_first = state.oldest().is_none();
             state.filling_since.get_or_insert(world.now());
-            let sealed = state.gatherer.is_full() && state.try_seal(false);
+            let sealed = state.gatherer.is_full() && state.try_seal(Seal::Blocks);
             (position, if sealed || is_first { state.worker.take() } else { None })
         };
         wake(waker);
