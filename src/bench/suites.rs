@@ -18,6 +18,9 @@ use std::path::PathBuf;
 const COLD_HOST_COUNT: u32 = 40_000;
 /// Of `scale`: more than few hosts come to in its time.
 const SCALE_PAGES_PER_HOST: u64 = 4_000;
+/// Of `scale`: pages of a host that are known from the start. What is measured with many hosts are
+/// their first pages, which would bring 14 new links where later ones bring 8.
+const SCALE_SEEDS_PER_HOST: u32 = 7;
 /// Delays over which the hosts of `latency` begin.
 const START_SPREAD_COUNT: u64 = 8;
 
@@ -190,17 +193,20 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
 
 /// Cores at the same web, then hosts at the same load: the more hosts, the longer each is left
 /// alone. Connections are closed after each page, or few hosts would be cheaper for keeping theirs;
-/// hosts begin one by one, or the load would come in heaps; no host runs out of new pages. What is
-/// measured with many hosts are their first pages, which bring more new links than later ones.
+/// hosts begin one by one, or the load would come in heaps; no host runs out of new pages. With a
+/// count of hosts given, that one alone.
 fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let mut courses = Vec::new();
-    for count in 1..=options.cores.len() {
+    let core_counts = if options.host_count.is_some() { 0 } else { options.cores.len() };
+    for count in 1..=core_counts {
         let cores = options.cores[..count].to_vec();
         let settings = Settings { cores, ..bench.settings.clone() };
         courses.push(Course { label: format!("{count} cores"), settings, ..bench.clone() });
     }
     let rate = options.capacity.unwrap_or(1_000.0);
-    for host_count in [1_000, 10_000, 100_000, 1_000_000] {
+    let host_counts = [1_000, 10_000, 100_000, 1_000_000];
+    let host_counts = options.host_count.map_or(host_counts.to_vec(), |count| vec![count]);
+    for host_count in host_counts {
         let delay_ms = (f64::from(host_count) / rate * 1e3) as u64;
         let (keep_alive_count_max, start_spread_ms) = (0, delay_ms);
         let settings =
@@ -211,6 +217,7 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
             page_count: u64::from(host_count) * SCALE_PAGES_PER_HOST,
             // In the first round each host is asked for its robots.txt.
             warm_seconds: options.warm_seconds + delay_ms.div_ceil(1_000),
+            seeds_per_host: SCALE_SEEDS_PER_HOST,
             settings,
             ..bench.clone()
         });
