@@ -215,8 +215,9 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
             label: format!("{host_count} hosts at {rate:.0}/s"),
             host_count,
             page_count: u64::from(host_count) * SCALE_PAGES_PER_HOST,
-            // In the first round each host is asked for its robots.txt.
-            warm_seconds: options.warm_seconds + delay_ms.div_ceil(1_000),
+            // In the first round each host is asked for its robots.txt; it begins with the first
+            // seed and is over a round after the last, and a million hosts take a while to tell.
+            warm_seconds: options.warm_seconds + (delay_ms * 5 / 4).div_ceil(1_000),
             seeds_per_host: SCALE_SEEDS_PER_HOST,
             settings,
             ..bench.clone()

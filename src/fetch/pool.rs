@@ -2,12 +2,12 @@
 //!
 //! Politeness lets one request at a time go to a host, so one connection an origin is enough.
 //!
-//! Hosts are asked in turns, a delay apart. So in a full pool the connection that was idle longest is
-//! the next to be used, and the one that comes is the last: to close the former for the latter, as
-//! pools do, keeps none that is used again once there is one host more than room (20,000 hosts, room
-//! for 16,848: not one request found its connection). Hence the one that comes is closed, unless the
-//! longest idle has been so for [`KEEP_ALIVE_PATIENCE`] times as long as those that were used again:
-//! nobody seems to want it any more.
+//! Hosts are asked in turns, a delay apart. So in a full pool the connection that was idle longest
+//! is the next to be used, and the one that comes is the last: to close the former for the latter,
+//! as pools do, keeps none that is used again once there is one host more than room (20,000 hosts
+//! with room for 18,700: not one request found its connection). Hence the one that comes is closed,
+//! unless the longest idle has been so for [`KEEP_ALIVE_PATIENCE`] times as long as those that were
+//! used again: nobody seems to want it any more.
 
 use super::channel::Channel;
 use crate::base::Time;

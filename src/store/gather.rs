@@ -24,9 +24,9 @@ pub(super) struct Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seal {
     /// Whole blocks of the file: what is behind them begins the next batch. The disk takes them in
-    /// one write; a rest takes another through the page cache, and its block one more later. At full
-    /// load a write is noticed a turn of the core after it has ended, 17 ms with 4,096 slots: pages
-    /// waited 327 ms for a free buffer.
+    /// one write; a rest takes another through the page cache, and its block one more later. At
+    /// full load each is noticed a turn of the core after it has ended: 16 MB took 36 ms at the
+    /// median in three writes, and take 14.5 in one.
     Blocks,
     All,
     /// All, and the file with it.

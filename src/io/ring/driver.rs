@@ -240,8 +240,8 @@ impl Core {
 
     /// The turn's system call; if no task has anything to do it blocks this thread until something
     /// happens or the next timer is due. Where a timer is about to end the sleep anyway it is given
-    /// a moment more, and what happens meanwhile is done together. Says what it cost: sleeping costs
-    /// nothing, and it is the thread's own clock that knows how long it slept.
+    /// a moment more, and what happens meanwhile is done together. Says what it cost: sleeping is
+    /// free, and it is the thread's own clock that knows how long it slept.
     fn enter(&self, is_idle: bool) -> u64 {
         let begun = self.now();
         if !is_idle || !self.wake.may_sleep() {
