@@ -3,6 +3,8 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::WallTime;
+use nephila::limits::WRITE_BUFFER_BYTES;
+use nephila::sys::memory::append_past_cache;
 use nephila::url::Url;
 use nephila::warc::{CdxjLine, PayloadDigest, Record, RecordId, RecordWriter};
 use std::hint::black_box;
@@ -38,6 +40,20 @@ fn store_one_page(criterion: &mut Criterion) {
             out.extend_from_slice(black_box(&body));
         });
     });
+    // As the store does it: into a buffer that no cache holds, and out of a page that one does.
+    let mut buffer = Vec::with_capacity(WRITE_BUFFER_BYTES + body.len());
+    let mut copy = |name: &str, append: fn(&mut Vec<u8>, &[u8])| {
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                if buffer.len() >= WRITE_BUFFER_BYTES {
+                    buffer.clear();
+                }
+                append(&mut buffer, black_box(&body));
+            });
+        });
+    };
+    copy("copy_into_a_write_buffer", Vec::extend_from_slice);
+    copy("copy_into_a_write_buffer_past_the_caches", append_past_cache);
     for (name, level, block_digest) in [
         ("response_stored", 0, false),
         ("response_stored_block_digest", 0, true),
