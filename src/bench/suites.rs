@@ -16,8 +16,12 @@ use std::path::PathBuf;
 
 /// Hosts of `cold`, a page each: some ten seconds of work.
 const COLD_HOST_COUNT: u32 = 40_000;
-/// Of `scale`: more than few hosts come to in its time.
+/// Of `scale`.
+const SCALE_HOST_COUNTS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
+const SCALE_HOST_COUNT_MAX: u32 = SCALE_HOST_COUNTS[3];
+/// Of `scale`: pages of the web, for each host and in all: more than hosts come to in its time.
 const SCALE_PAGES_PER_HOST: u64 = 4_000;
+const SCALE_PAGE_COUNT_MIN: u64 = 40_000_000;
 /// Of `scale`: pages of a host that are known from the start. What is measured with many hosts are
 /// their first pages, which would bring 14 new links where later ones bring 8.
 const SCALE_SEEDS_PER_HOST: u32 = 7;
@@ -192,9 +196,10 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
 }
 
 /// Cores at the same web, then hosts at the same load: the more hosts, the longer each is left
-/// alone. Connections are closed after each page, or few hosts would be cheaper for keeping theirs;
-/// hosts begin one by one, or the load would come in heaps; no host runs out of new pages. With a
-/// count of hosts given, that one alone.
+/// alone. All else is equal. Connections are closed after each page, or few hosts would be cheaper
+/// for keeping theirs; hosts begin one by one, or the load would come in heaps; no host runs out of
+/// new pages. All crawls are as old when they are measured as that of the most hosts must be, for a
+/// page's cost grows with the URLs that are known. With a count of hosts given, that one alone.
 fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let mut courses = Vec::new();
     let core_counts = if options.host_count.is_some() { 0 } else { options.cores.len() };
@@ -204,20 +209,20 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
         courses.push(Course { label: format!("{count} cores"), settings, ..bench.clone() });
     }
     let rate = options.capacity.unwrap_or(1_000.0);
-    let host_counts = [1_000, 10_000, 100_000, 1_000_000];
-    let host_counts = options.host_count.map_or(host_counts.to_vec(), |count| vec![count]);
+    let delay_ms = |host_count: u32| (f64::from(host_count) / rate * 1e3) as u64;
+    let host_counts = options.host_count.map_or(SCALE_HOST_COUNTS.to_vec(), |count| vec![count]);
     for host_count in host_counts {
-        let delay_ms = (f64::from(host_count) / rate * 1e3) as u64;
+        let (longest_ms, delay_ms) = (delay_ms(SCALE_HOST_COUNT_MAX), delay_ms(host_count));
         let (keep_alive_count_max, start_spread_ms) = (0, delay_ms);
         let settings =
             Settings { delay_ms, keep_alive_count_max, start_spread_ms, ..bench.settings.clone() };
         courses.push(Course {
             label: format!("{host_count} hosts at {rate:.0}/s"),
             host_count,
-            page_count: u64::from(host_count) * SCALE_PAGES_PER_HOST,
+            page_count: (u64::from(host_count) * SCALE_PAGES_PER_HOST).max(SCALE_PAGE_COUNT_MIN),
             // In the first round each host is asked for its robots.txt; it begins with the first
             // seed and is over a round after the last, and a million hosts take a while to tell.
-            warm_seconds: options.warm_seconds + (delay_ms * 5 / 4).div_ceil(1_000),
+            warm_seconds: options.warm_seconds + (longest_ms.max(delay_ms) * 5 / 4).div_ceil(1_000),
             seeds_per_host: SCALE_SEEDS_PER_HOST,
             settings,
             ..bench.clone()
