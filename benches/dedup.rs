@@ -1,12 +1,14 @@
 //! What it costs to tell whether a page is known: its digest (one payload, and two side by side),
 //! the table of digests, the tables of SimHashes. The budget of the digest is 14 us for 25 KB.
 
+mod support;
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nephila::dedup::{Digests, NearTable};
 use nephila::flow::Original;
 use nephila::warc::PayloadDigest;
 use std::hint::black_box;
-use std::time::Duration;
+use support::short;
 
 const PAGE_BYTES: usize = 25_000;
 const KNOWN_COUNT: u64 = 500_000;
@@ -87,14 +89,6 @@ fn near(criterion: &mut Criterion) {
             table.ask(black_box(mixed(next)), next, 0b1111)
         });
     });
-}
-
-fn short() -> Criterion {
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2))
-        .sample_size(20)
-        .without_plots()
 }
 
 criterion_group! { name = benches; config = short(); targets = digest, known, near }

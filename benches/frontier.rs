@@ -2,12 +2,15 @@
 //!
 //! Budget on one core: 10 us a page, so about 50 ns for a known link and 300 ns for a new one.
 
+mod support;
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::Time;
 use nephila::flow::{Candidate, Class, Via};
 use nephila::frontier::{Caps, Frontier, MemorySieve, Sieve};
 use nephila::url::{Fingerprint, Url};
 use std::hint::black_box;
+use support::short;
 
 const HOST_COUNT: u64 = 20_000;
 const LINK_COUNT: u64 = 60;
@@ -124,14 +127,6 @@ fn sieve(criterion: &mut Criterion) {
 fn next_of(number: &mut u64) -> u64 {
     *number += 1;
     *number - 1
-}
-
-fn short() -> Criterion {
-    Criterion::default()
-        .warm_up_time(std::time::Duration::from_millis(500))
-        .measurement_time(std::time::Duration::from_secs(2))
-        .sample_size(20)
-        .without_plots()
 }
 
 criterion_group! { name = benches; config = short(); targets = offers, page, sieve }

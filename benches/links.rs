@@ -1,21 +1,25 @@
 //! What the links of a page cost a core, from their texts to the queues: memo, join, normal form,
 //! URL seen in RAM. 60 links a page; the budget is 10 us. And an admitted URL, for the journal.
 
+mod support;
+
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::Time;
 use nephila::flow::{Candidate, Class, Queued, Trail, Via};
 use nephila::frontier::{Caps, Frontier, MemorySieve};
 use nephila::journal::push_admitted;
+use nephila::limits::LINK_MEMO_COUNT;
 use nephila::shard::links::{LinkDesk, Ways};
 use nephila::url::{HostKey, Normaliser, Url, UrlId};
 use std::cell::{Cell, RefCell, RefMut};
 use std::hint::black_box;
-use std::time::Duration;
+use support::short;
 
 const LINK_COUNT: u64 = 60;
 const NEW_LINK_COUNT: u64 = 6;
-/// More than the memo holds of its pages' links: those are not remembered.
-const PAGE_COUNT: u64 = 20_000;
+/// Their links are more than the memo holds: as they come round they are not remembered.
+const PAGE_COUNT: u64 = 50_000;
+const _: () = assert!(PAGE_COUNT * LINK_COUNT > LINK_MEMO_COUNT as u64);
 
 /// A core that owns all hosts.
 struct Core {
@@ -135,14 +139,6 @@ fn journal(criterion: &mut Criterion) {
             push_admitted(&mut out, black_box(&queued));
         });
     });
-}
-
-fn short() -> Criterion {
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2))
-        .sample_size(20)
-        .without_plots()
 }
 
 criterion_group! { name = benches; config = short(); targets = pages, journal }
