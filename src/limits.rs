@@ -7,6 +7,10 @@
 /// Hosts fall into 2^12 slots by the top bits of their key; slots map to cores and, later, nodes.
 pub const SLOT_BITS: u32 = 12;
 pub const SLOT_COUNT: usize = 1 << SLOT_BITS;
+/// A URL's fingerprint begins with so many bits of its host's key, the slot's first, so that the
+/// URLs of a host lie together where fingerprints are sorted. The other 88 are the URL's own: of a
+/// million URLs of a host (the cap) two are alike once in 2^49 such hosts.
+pub const FINGERPRINT_HOST_BITS: u32 = 40;
 pub const SHARD_COUNT_MAX: usize = 256;
 /// Longer URLs are refused as [`crate::url::UrlError::TooLong`] and counted.
 pub const URL_BYTES_MAX: usize = 4096;
@@ -326,15 +330,21 @@ pub const SEEN_SLICE_URL_COUNT: usize = 65_536;
 /// A slice that is full grows to this share of its URLs, four thirds: from 12 bits a URL to 16.
 pub const SEEN_GROWTH_NUMERATOR: usize = 4;
 pub const SEEN_GROWTH_DENOMINATOR: usize = 3;
-/// A block of a run, with its checksum; and one read or write, of whole blocks.
-pub const SEEN_BLOCK_BYTES: usize = 16 * 1024;
+/// A block of a run, with its checksum: what is read and checked to find one URL, or those of a
+/// host. A page of memory; with 16 KB a merge read four times as much.
+pub const SEEN_BLOCK_BYTES: usize = 4 * 1024;
+/// Blocks that are read at a time, or written: so many bytes at the most, in so many pieces.
 pub const SEEN_TRANSFER_BYTES: usize = 256 * 1024;
+pub const SEEN_TRANSFER_PIECE_COUNT: usize = 64;
+/// Blocks between two that are wanted which are read with them and not looked at: to copy them
+/// costs less than a second read.
+pub const SEEN_GAP_BLOCK_COUNT: usize = 4;
 /// Runs of about one size that are merged into one.
 pub const SEEN_TIER_RUN_COUNT: usize = 4;
 /// Runs in all; at the bound no run is written until a compaction is done. Four in each of twelve
 /// sizes, from half a million fingerprints to two million million: not met while disks hold.
 pub const SEEN_RUN_COUNT_MAX: usize = 48;
-/// A run's index, as its trailer tells it; a larger one is damage. A run of 2^36 fingerprints.
+/// A run's index, as its trailer tells it; a larger one is damage. A run of 2^34 fingerprints.
 pub const SEEN_INDEX_BYTES_MAX: u64 = 1 << 30;
 /// Bytes that merges and compactions read and write a second, each, while fetching goes on. When
 /// the shard waits for them they run as fast as they can.
@@ -591,6 +601,8 @@ const _: () = {
     assert!(STREAM_CHUNK_COUNT_MAX * 4 <= RING_BUFFER_COUNT as usize);
     assert!(WEB_PAGE_BYTES_MAX < BODY_BYTES_MAX, "the crawler cuts no synthetic page");
     assert!(WEB_LINK_COUNT_MAX as usize * 2 <= PAGE_LINK_COUNT_MAX);
+    assert!(FINGERPRINT_HOST_BITS >= SLOT_BITS, "a fingerprint begins with its slot");
+    assert!(FINGERPRINT_HOST_BITS <= 64, "the low half is the URL's own: tables go by it");
     assert!(SEEN_SLICE_COUNT.is_power_of_two() && SEEN_SLICE_COUNT <= SLOT_COUNT, "slot ranges");
     assert!(SEEN_TRANSFER_BYTES.is_multiple_of(SEEN_BLOCK_BYTES), "whole blocks");
     assert!(HOST_COUNT_MAX <= 1 << 30, "a host and a class fit 32 bits");

@@ -14,7 +14,7 @@ use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
 use crate::limits::SEEN_STEP_COUNT;
 use crate::sys::process;
-use crate::url::{Fingerprint, Slot, Url};
+use crate::url::{Fingerprint, HostKey, Url};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -356,12 +356,12 @@ fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// Hosts are spread over all slots.
+/// Ten thousand hosts, spread over all slots.
 fn fingerprint(number: u64) -> Fingerprint {
     let low = mixed(number.wrapping_add(0x9E37_79B9_7F4A_7C15));
     let high = mixed(low ^ 0xD6E8_FEB8_6659_FD93);
-    let slot = Slot((mixed(number % 10_000) >> 52) as u16);
-    Fingerprint::new(slot, u128::from(high) << 64 | u128::from(low))
+    let host = HostKey(mixed(number % 10_000));
+    Fingerprint::new(host, u128::from(high) << 64 | u128::from(low))
 }
 
 #[cfg(test)]

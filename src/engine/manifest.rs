@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Layout and meaning of the files; another version is refused.
-const FORMAT_VERSION: u64 = 2;
+const FORMAT_VERSION: u64 = 3;
 const NAME: &str = "MANIFEST.json";
 /// Settings that decide what the state means: with another value it would mean something else.
 const BINDING: [&str; 2] = ["extra_parameters", "stay"];
@@ -207,9 +207,9 @@ mod tests {
     fn a_manifest_reads_back_and_other_formats_are_refused_by_name() {
         let (dir, text) = saved(&manifest());
         assert_eq!(Manifest::load(&dir.0).expect("a manifest"), manifest());
-        let old = text.replace("\"format\": 2", "\"format\": 1");
+        let old = text.replace("\"format\": 3", "\"format\": 2");
         let error = Manifest::read(&old).expect_err("another format");
-        assert!(error.contains("format 1") && error.contains("version that began it"), "{error}");
+        assert!(error.contains("format 2") && error.contains("version that began it"), "{error}");
         for (from, to) in [("\"slots\": 4096", "\"slots\": 1"), ("\"shards\": 3", "\"shards\": 0")]
         {
             assert!(text.contains(from), "{text}");

@@ -30,7 +30,7 @@ pub use normal::Normaliser;
 pub use scratch::{Base, Scratch};
 pub use skeleton::Skeleton;
 
-use crate::limits::URL_BYTES_MAX;
+use crate::limits::{FINGERPRINT_HOST_BITS, SLOT_BITS, URL_BYTES_MAX};
 use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
@@ -123,9 +123,10 @@ impl std::error::Error for UrlError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostKey(pub u64);
 
-/// 128-bit hash of a normalised URL: its identity in URL-seen. The top 12 bits are its host's slot,
-/// so sorted fingerprints are ordered by slot and another number of cores can split them by range;
-/// the other 116 are of the URL's own xxh3. Whoever wants evenly spread bits takes those.
+/// 128-bit hash of a normalised URL: its identity in URL-seen. The top 40 bits are its host's key's:
+/// sorted fingerprints are ordered by slot, so that another number of cores can split them by range,
+/// and by host, so that the links of a page are found in one place. The other 88 are of the URL's
+/// own xxh3. Whoever wants evenly spread bits takes those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u128);
 
@@ -142,7 +143,7 @@ pub struct UrlId {
 
 impl UrlId {
     fn of(host: HostKey, text: &str) -> UrlId {
-        UrlId { host, fingerprint: Fingerprint::new(host.slot(), xxh3_128(text.as_bytes())) }
+        UrlId { host, fingerprint: Fingerprint::new(host, xxh3_128(text.as_bytes())) }
     }
 }
 
@@ -153,22 +154,31 @@ impl HostKey {
     }
 
     pub fn slot(self) -> Slot {
-        Slot((self.0 >> (64 - crate::limits::SLOT_BITS)) as u16)
+        Slot((self.0 >> (64 - SLOT_BITS)) as u16)
     }
 }
 
 impl Fingerprint {
-    /// Of a URL whose text hashes to `hash`, on a host of `slot`.
-    pub fn new(slot: Slot, hash: u128) -> Fingerprint {
-        let own_bits = u128::BITS - crate::limits::SLOT_BITS;
-        Fingerprint(
-            u128::from(slot.0) << own_bits | (hash & (u128::MAX >> crate::limits::SLOT_BITS)),
-        )
+    /// Of a URL of `host` whose text hashes to `hash`.
+    pub fn new(host: HostKey, hash: u128) -> Fingerprint {
+        let own = u128::MAX >> FINGERPRINT_HOST_BITS;
+        Fingerprint(u128::from(host.0) << 64 & !own | hash & own)
     }
 
     /// Of the URL's host.
     pub fn slot(self) -> Slot {
-        Slot((self.0 >> (u128::BITS - crate::limits::SLOT_BITS)) as u16)
+        Slot((self.0 >> SLOT_SHIFT) as u16)
+    }
+}
+
+/// Brings a fingerprint's slot down.
+const SLOT_SHIFT: u32 = u128::BITS - SLOT_BITS;
+
+impl Slot {
+    /// The first and the last fingerprint that a URL of the slot can have.
+    pub fn fingerprints(self) -> (Fingerprint, Fingerprint) {
+        let first = u128::from(self.0) << SLOT_SHIFT;
+        (Fingerprint(first), Fingerprint(first | u128::MAX >> SLOT_BITS))
     }
 }
 

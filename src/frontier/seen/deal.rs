@@ -7,7 +7,7 @@ use super::reader::{Reader, extents};
 use super::run::{Run, RunImage, serial_of};
 use super::writer::RunWriter;
 use crate::io::{Clock, Disk, DiskError};
-use crate::url::{Fingerprint, Slot};
+use crate::url::Slot;
 use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
@@ -22,8 +22,7 @@ pub async fn deal_run<W: Disk + Clock>(
     (first, last): (Slot, Slot),
 ) -> Result<Option<RunImage>, SeenError> {
     let run = Rc::new(Run::open(world, from, run).await?);
-    let first = Fingerprint::new(first, 0).0;
-    let last = Fingerprint::new(last, u128::MAX).0;
+    let (first, last) = (first.fingerprints().0.0, last.fingerprints().1.0);
     if run.index[0] > last || run.last < first {
         return Ok(None);
     }
@@ -34,8 +33,8 @@ pub async fn deal_run<W: Disk + Clock>(
     let mut writer = None;
     let blocks = extents(run.block_of(first), run.block_of(last) + 1);
     let mut reader = Reader::new(run.clone(), blocks);
-    while let Some(piece) = reader.next().await? {
-        for (number, block) in piece.blocks() {
+    while let Some(haul) = reader.next().await? {
+        for (number, block) in haul.blocks() {
             let known = run.block(number, block)?.iter().map(|of| u128::from_le_bytes(*of));
             for known in known.filter(|known| (first..=last).contains(known)) {
                 let writer = match &mut writer {
@@ -47,7 +46,7 @@ pub async fn deal_run<W: Disk + Clock>(
                 }
             }
         }
-        toil.step(piece.size_bytes()).await;
+        toil.step(haul.size_bytes()).await;
     }
     match writer {
         Some(writer) => Ok(Some(writer.finish(world, into).await?.image())),

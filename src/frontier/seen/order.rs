@@ -1,12 +1,17 @@
 //! Sorts fingerprints a step at a time, so that a core that sorts half a million still fetches.
 //!
 //! 1. Count by slot: the top bits alone are uneven, a crawl of one site has a single slot.
-//! 2. Give each slot buckets by its count. Behind the slot a fingerprint is a hash, so equal parts
-//!    of the slot's range hold about equally many.
+//! 2. Give each slot buckets by its count. Behind the slot a fingerprint is a hash of its host, so
+//!    equal parts of the slot's range hold about equally many hosts.
 //! 3. Scatter into the buckets, and sort each: a few hundred, in cache.
+//! 4. A large host has a bucket to itself, too much for one step: its parts are sorted one by one
+//!    and then merged, all at once.
 
 use crate::io::Clock;
 use crate::limits::{SEEN_STEP_COUNT, SLOT_BITS, SLOT_COUNT};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 pub(super) trait Keyed: Copy {
     fn key(&self) -> u128;
@@ -53,15 +58,49 @@ pub(super) async fn sorted<T: Keyed>(items: &[T], clock: &impl Clock) -> Vec<T> 
     let (mut start, mut since_yield) = (0, 0);
     for end in &ends[..buckets.count] {
         let end = *end as usize;
-        sorted[start..end].sort_unstable_by_key(Keyed::key);
-        since_yield += end - start;
+        let bucket = &mut sorted[start..end];
+        since_yield += bucket.len();
         start = end;
+        if bucket.len() <= SEEN_STEP_COUNT {
+            bucket.sort_unstable_by_key(Keyed::key);
+        } else {
+            sort_in_parts(bucket, clock).await;
+        }
         if since_yield >= SEEN_STEP_COUNT {
             since_yield = 0;
             clock.yield_now().await;
         }
     }
     sorted
+}
+
+async fn sort_in_parts<T: Keyed>(items: &mut [T], clock: &impl Clock) {
+    let mut heads = BinaryHeap::new();
+    for (number, part) in items.chunks_mut(SEEN_STEP_COUNT).enumerate() {
+        part.sort_unstable_by_key(Keyed::key);
+        heads.push(Reverse((part[0].key(), number * SEEN_STEP_COUNT)));
+        clock.yield_now().await;
+    }
+    let mut merged = Vec::with_capacity(items.len());
+    while let Some(mut least) = heads.peek_mut() {
+        let Reverse((key, at)) = &mut *least;
+        merged.push(items[*at]);
+        *at += 1;
+        // Where a part ends the next begins, which has a head of its own.
+        if *at < items.len() && !at.is_multiple_of(SEEN_STEP_COUNT) {
+            *key = items[*at].key();
+            drop(least);
+        } else {
+            PeekMut::pop(least);
+        }
+        if merged.len().is_multiple_of(SEEN_STEP_COUNT) {
+            clock.yield_now().await;
+        }
+    }
+    for (part, sorted) in items.chunks_mut(SEEN_STEP_COUNT).zip(merged.chunks(SEEN_STEP_COUNT)) {
+        part.copy_from_slice(sorted);
+        clock.yield_now().await;
+    }
 }
 
 struct Buckets {

@@ -3,13 +3,13 @@
 //! | part | bytes | what |
 //! |---|---|---|
 //! | header | 4,096 | magic, version, block size, serial, checksum; zeros up to a page |
-//! | blocks | 16,384 each | checksum, count, block number; fingerprints, little-endian; zeros |
+//! | blocks | 4,096 each | checksum, count, block number; fingerprints, little-endian; zeros |
 //! | index | 16 a block | the first fingerprint of each block |
 //! | trailer | 64 | magic, version, block count, count, last fingerprint, checksums |
 //!
 //! A block's checksum (xxh3) is seeded with the run's serial and covers the block's number, so a
-//! block in the wrong place, or of another file, is damage too. The index stays in RAM, an eighth
-//! of a bit a URL. Invariant: an open [`Run`] is whole, if its blocks prove right when read.
+//! block in the wrong place, or of another file, is damage too. The index stays in RAM, half a bit
+//! a URL. Invariant: an open [`Run`] is whole, if its blocks prove right when read.
 
 use super::SeenError;
 use crate::base::pack::{Pack, Unpack};
@@ -18,7 +18,7 @@ use crate::limits::{SEEN_BLOCK_BYTES, SEEN_INDEX_BYTES_MAX};
 use std::path::Path;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEADER_MAGIC: [u8; 8] = *b"nephseen";
 pub(super) const TRAILER_MAGIC: [u8; 8] = *b"nephtail";
 pub(super) const HEADER_BYTES: usize = 4_096;

@@ -4,7 +4,7 @@ use super::*;
 use crate::flow::{Class, Trail, Via};
 use crate::io::sim::{Sim, SimFile, SimWorld};
 use crate::io::{Clock, Random, Spawn};
-use crate::url::Url;
+use crate::url::{HostKey, Url};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::path::Path;
@@ -384,17 +384,18 @@ fn a_sieve_whose_disk_is_slow_says_that_it_is_backed_up() {
 #[test]
 fn sorting_in_steps_equals_sorting() {
     in_sim(9, async |world| {
-        for slot_bits in [0, 1, 6, 12] {
-            for count in [0, 1, 255, 256, 257, 20_000] {
-                let slot = |random: u64| (random & ((1 << slot_bits) - 1)) as u16;
+        // Of one host, of two in one slot, of as many as fingerprints.
+        for host_mask in [0, 1 << 30, 1 << 63, u64::MAX] {
+            for count in [0, 1, 255, 256, 257, 4_096, 4_097, 20_000] {
                 let of = |random: u64| {
                     let hash = u128::from(random) << 64 | u128::from(world.random_u64());
-                    Fingerprint::new(crate::url::Slot(slot(random)), hash).0
+                    let host = HostKey(world.random_u64() & host_mask);
+                    Fingerprint::new(host, hash).0
                 };
                 let items: Vec<u128> = (0..count).map(|_| of(world.random_u64())).collect();
                 let mut expected = items.clone();
                 expected.sort_unstable();
-                assert!(order::sorted(&items, &world).await == expected, "{slot_bits} {count}");
+                assert!(order::sorted(&items, &world).await == expected, "{host_mask} {count}");
             }
         }
     });
