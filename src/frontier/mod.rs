@@ -272,7 +272,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.open.hand_out(host, &queued, None);
             return Next::Url(queued);
         }
-        let is_dry = self.open.of(host).is_empty();
+        let is_dry = !self.open.has(host);
         if is_dry && self.ghosts.are_at(host) && !self.retries.has(host) {
             self.ghosts.lay(host);
         }

@@ -10,6 +10,7 @@ use crate::base::Time;
 use crate::flow::Via;
 use crate::url::Fingerprint;
 use hashbrown::HashMap;
+use std::collections::VecDeque;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenUrl {
@@ -21,7 +22,9 @@ pub struct OpenUrl {
 
 #[derive(Default)]
 pub struct OpenUrls {
-    by_host: HashMap<HostId, Vec<OpenUrl>>,
+    /// URLs end mostly in the order in which they were handed out: the first is found at once, and
+    /// nothing behind it moves.
+    by_host: HashMap<HostId, VecDeque<OpenUrl>>,
     count: usize,
 }
 
@@ -34,7 +37,7 @@ impl OpenUrls {
         let fingerprint = queued.url.fingerprint();
         self.close(host, fingerprint);
         let open = OpenUrl { fingerprint, queued: queued.clone(), waits_until };
-        self.by_host.entry(host).or_default().push(open);
+        self.by_host.entry(host).or_default().push_back(open);
         self.count += 1;
     }
 
@@ -53,8 +56,12 @@ impl OpenUrls {
     }
 
     /// In the order in which they were handed out.
-    pub fn of(&self, host: HostId) -> &[OpenUrl] {
-        self.by_host.get(&host).map_or(&[], Vec::as_slice)
+    pub fn of(&self, host: HostId) -> impl ExactSizeIterator<Item = &OpenUrl> {
+        self.by_host.get(&host).map(VecDeque::iter).unwrap_or_default()
+    }
+
+    pub fn has(&self, host: HostId) -> bool {
+        self.by_host.contains_key(&host)
     }
 
     pub fn count(&self) -> usize {

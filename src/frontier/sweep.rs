@@ -95,7 +95,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
         let is_crowded = self.hosts.count() > sweep.host_count_max;
         (is_crowded || sweep.now.since(of.eligible_at) >= sweep.idle)
-            && self.open.of(host).is_empty()
+            && !self.open.has(host)
             // A ghost may wait when all that lives has ended.
             && !self.retries.has(host)
             && !self.traps.is_watched(host)

@@ -189,7 +189,7 @@ impl<W: Clock + Disk> Inspection<W> {
     pub fn urls_of(&self, host: HostId) -> impl Iterator<Item = UrlView> {
         let frontier = &self.restored.frontier;
         let is_good = move |queued: &Queued| !frontier.is_ghost(host, queued);
-        let open = frontier.open_of(host).iter().map(|open| {
+        let open = frontier.open_of(host).map(|open| {
             let until = open.waits_until.map(|until| self.clocks.wall_of(until));
             let state = until.map_or(UrlState::Open, UrlState::Waiting);
             UrlView { queued: open.queued.clone(), state }
