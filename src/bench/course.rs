@@ -7,7 +7,9 @@
 //! beginning.
 
 use super::BenchError;
+use super::yardstick::{Worth, Yardstick};
 use crate::audit::{self, Verdict, crawl_dir::CrawlDir, web_log::WebLogs};
+use crate::base::Time;
 use crate::config::Settings;
 use crate::control::cost::PageCosts;
 use crate::engine::{self, Summary};
@@ -18,6 +20,7 @@ use crate::web::{Web, WebSpec};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// What is crawled, how, and for how long.
 #[derive(Clone, Debug)]
@@ -68,6 +71,7 @@ pub struct Lap {
     pub verdict: Verdict,
     pub resident_bytes_max: u64,
     pub core_count: usize,
+    pub worth: Worth,
 }
 
 impl Lap {
@@ -111,6 +115,7 @@ pub fn run(
     let mut web = WebProcess::start(course, grounds, &log)?;
     let seeds = seeds(course, grounds, web.port)?;
     let mut window = Window::new(course);
+    let yardstick = Yardstick::start(course.settings.cores.first().copied())?;
     let settings = Settings {
         dns: vec![web.dns],
         allow_private: true,
@@ -124,6 +129,7 @@ pub fn run(
         window.look(reports);
         watch(reports);
     });
+    let worth = yardstick.take(window.begin(), window.end())?;
     web.stop()?;
     let summary = summary.map_err(BenchError::Engine)?;
     let terms = CrawlDir::open(&out).map_err(BenchError::Audit)?.terms;
@@ -131,7 +137,7 @@ pub fn run(
     let verdict = verdict.map_err(BenchError::Audit)?;
     std::fs::remove_dir_all(&out).map_err(failed("remove the crawl's files"))?;
     std::fs::remove_file(&log).map_err(failed("remove the web's log"))?;
-    window.lap(course, &summary, verdict)
+    window.lap(course, &summary, verdict, worth)
 }
 
 /// The first URLs of every host, in an order in which no host comes twice in a row.
@@ -208,7 +214,21 @@ impl Window {
         }
     }
 
-    fn lap(self, course: &Course, summary: &Summary, verdict: Verdict) -> Result<Lap, BenchError> {
+    fn begin(&self) -> Time {
+        Time(self.begun_ns + self.warm_ns)
+    }
+
+    fn end(&self) -> Time {
+        self.begin() + Duration::from_nanos(self.window_ns)
+    }
+
+    fn lap(
+        self,
+        course: &Course,
+        summary: &Summary,
+        verdict: Verdict,
+        worth: Worth,
+    ) -> Result<Lap, BenchError> {
         let (Some(first), Some(last)) = (self.first, self.last) else {
             return Err(BenchError::Short(summary.reason.clone()));
         };
@@ -224,6 +244,7 @@ impl Window {
             verdict,
             resident_bytes_max: summary.resident_bytes_peak,
             core_count: summary.reports.len(),
+            worth,
         })
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Suites of whole crawls ([`suites`]) run a [`course`] several times; [`limit`] is the ceiling
 //! they are judged by; [`pages`], [`frontier`], [`seen`], [`hosts`] and [`parse`] measure single
-//! parts: real files, real memory, one core. A [`report`] says what, where and how it was measured.
+//! parts: real files, real memory, one core. A [`yardstick`] tells what the machine was worth
+//! meanwhile. A [`report`] says what, where and how it was measured.
 //! They use the crate's modules as the crawler does; nothing imports them.
 
 pub mod course;
@@ -18,6 +19,7 @@ mod plot;
 pub mod report;
 pub mod seen;
 pub mod suites;
+mod yardstick;
 
 pub use error::BenchError;
 

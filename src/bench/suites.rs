@@ -328,7 +328,8 @@ fn about(suite: Suite, options: &Options) -> String {
     format!(
         "{what}. Full pipeline but for the limit: politeness, robots.txt, DNS, digest, links, URL \
          seen, SimHash, WARC, journal. {} s of warm-up, then {} s measured, {} runs. The web on a \
-         core of its own.",
+         core of its own. What the machine was worth: a load from memory, a hash of 16 KB, both on \
+         the crawl's core in the window.",
         options.warm_seconds, options.window_seconds, options.run_count
     )
 }
@@ -347,6 +348,8 @@ fn speed(laps: &[Lap]) -> Table {
                 format!("{:.1}", lap.decoded_mb_per_second()),
                 format!("{:.1} %", 100.0 * lap.costs.keep_alive_rate),
                 format!("{:.0}", lap.resident_bytes_max as f64 / 1e6),
+                format!("{:.0}", lap.worth.load_ns),
+                format!("{:.0}", lap.worth.hash_ns),
                 if lap.verdict.pass { "pass".to_owned() } else { "FAIL".to_owned() },
             ]
         })
@@ -354,7 +357,7 @@ fn speed(laps: &[Lap]) -> Table {
     let is_one_course = laps.iter().all(|lap| lap.label == laps[0].label);
     if laps.len() > 2 && is_one_course {
         let median_of = |figure: &dyn Fn(&Lap) -> f64| median(laps.iter().map(figure));
-        let mut row = strings(&["median", "", "", "", "", "", "", "", "", ""]);
+        let mut row = strings(&["median", "", "", "", "", "", "", "", "", "", "", ""]);
         row[1] = format!("{:.0}", median_of(&Lap::pages_per_second));
         row[2] = format!("{:.1}", median_of(&|lap: &Lap| lap.costs.cpu_us));
         row[3] = format!("{:.1}", median_of(&Lap::process_us_per_page));
@@ -371,6 +374,8 @@ fn speed(laps: &[Lap]) -> Table {
         "decoded MB/s",
         "kept",
         "peak MB",
+        "load ns",
+        "hash ns",
         "referee",
     ];
     Table { title: "Speed".to_owned(), columns: strings(&columns), rows }
@@ -572,6 +577,7 @@ fn lap_json(lap: &Lap) -> Value {
         "counts": counts,
         "ticks": ticks,
         "resident_bytes_max": lap.resident_bytes_max,
+        "machine": {"load_ns": lap.worth.load_ns, "hash_ns": lap.worth.hash_ns},
         "referee": lap.verdict,
     })
 }

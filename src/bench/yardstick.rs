@@ -1,0 +1,144 @@
+//! What the machine was worth while a crawl was measured: a fixed piece of work, done ten times a
+//! second on the crawl's own core. On a shared machine the same crawl costs half as much again in
+//! one minute as in another; two figures are to be compared where their yardsticks are equal.
+//!
+//! In: a core. Out: the median time of a load that no cache holds, and of a hash of what the first
+//! holds, in a window of time. Costs the core some 0.2 %; runs on a thread of its own.
+
+use super::BenchError;
+use super::suites::median;
+use crate::base::Time;
+use crate::sys::{affinity, memory, process};
+use std::hint::black_box;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Between two pieces of work.
+const REST: Duration = Duration::from_millis(100);
+/// 64 MB: more than the caches of a core and of its neighbours.
+const LINE_COUNT: usize = 1 << 20;
+const LOAD_COUNT: u64 = 1_000;
+const HASHED_BYTES: usize = 16 * 1024;
+const HASH_COUNT: u64 = 8;
+
+/// What one piece of work took.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Time,
+    load_ns: f64,
+    hash_ns: f64,
+}
+
+/// The machine's worth in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Worth {
+    /// Of a load from memory whose address is known no sooner than the load before has come.
+    pub load_ns: f64,
+    /// Of a hash over 16 KB.
+    pub hash_ns: f64,
+}
+
+/// Measures until it is taken.
+pub struct Yardstick {
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<Vec<Sample>>,
+}
+
+impl Yardstick {
+    pub fn start(core: Option<usize>) -> Result<Yardstick, BenchError> {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("yardstick".to_owned())
+            .spawn(move || {
+                // Where the core is not ours to choose, any will do: the crawl's is any as well.
+                let _kept = core.and_then(|core| affinity::keep_to(&[core]).ok());
+                measure(&stopped)
+            })
+            .map_err(|error| BenchError::System("start the yardstick", error))?;
+        Ok(Yardstick { stop, thread })
+    }
+
+    /// Ends it; says what it saw between two times of the monotonic clock.
+    pub fn take(self, from: Time, to: Time) -> Result<Worth, BenchError> {
+        drop(self.stop);
+        let samples = self.thread.join().map_err(|_| BenchError::Died)?;
+        let within = || samples.iter().filter(|sample| (from..=to).contains(&sample.at));
+        Ok(Worth {
+            load_ns: median(within().map(|sample| sample.load_ns)),
+            hash_ns: median(within().map(|sample| sample.hash_ns)),
+        })
+    }
+}
+
+fn measure(stopped: &mpsc::Receiver<()>) -> Vec<Sample> {
+    let (lines, bytes) = (circle(LINE_COUNT), vec![7; HASHED_BYTES]);
+    let (mut samples, mut place) = (Vec::new(), 0);
+    while stopped.recv_timeout(REST) == Err(RecvTimeoutError::Timeout) {
+        let begun_ns = process::thread_cpu_ns();
+        for _ in 0..LOAD_COUNT {
+            place = lines[place as usize].0[0];
+        }
+        let loaded_ns = process::thread_cpu_ns();
+        // Once for the cache, then for the clock.
+        black_box(xxh3_64(black_box(&bytes)));
+        let warm_ns = process::thread_cpu_ns();
+        for _ in 0..HASH_COUNT {
+            black_box(xxh3_64(black_box(&bytes)));
+        }
+        let hashed_ns = process::thread_cpu_ns();
+        samples.push(Sample {
+            at: Time(process::monotonic_ns()),
+            load_ns: (loaded_ns - begun_ns) as f64 / LOAD_COUNT as f64,
+            hash_ns: (hashed_ns - warm_ns) as f64 / HASH_COUNT as f64,
+        });
+    }
+    black_box(place);
+    samples
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Line([u32; 16]);
+
+/// Lines each of which names the next, by chance, and all of which are one circle (Sattolo).
+fn circle(count: usize) -> Vec<Line> {
+    let mut lines = Vec::with_capacity(count);
+    memory::want_huge_pages(lines.spare_capacity_mut());
+    lines.extend((0..count as u32).map(|number| Line([number; 16])));
+    let mut state = 1u64;
+    for last in (1..count).rev() {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let other = ((state >> 32) as usize * last) >> 32;
+        lines.swap(last, other);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_leads_over_every_line_before_it_comes_back() {
+        let lines = circle(1_000);
+        let mut met = [false; 1_000];
+        let mut place = 0;
+        for _ in 0..1_000 {
+            assert!(!std::mem::replace(&mut met[place], true), "{place} twice");
+            place = lines[place].0[0] as usize;
+        }
+        assert_eq!(place, 0);
+    }
+
+    #[test]
+    fn only_what_was_seen_in_the_window_counts() {
+        let (stop, _stopped) = mpsc::channel();
+        let sample = |at, load_ns| Sample { at: Time(at), load_ns, hash_ns: 2.0 * load_ns };
+        let samples = vec![sample(1, 90.0), sample(5, 4.0), sample(6, 5.0), sample(7, 60.0)];
+        let thread = std::thread::spawn(move || samples);
+        let worth = Yardstick { stop, thread }.take(Time(5), Time(6)).expect("samples");
+        assert_eq!(worth, Worth { load_ns: 4.5, hash_ns: 9.0 });
+    }
+}
