@@ -123,10 +123,10 @@ impl std::error::Error for UrlError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostKey(pub u64);
 
-/// 128-bit hash of a normalised URL: its identity in URL-seen. The top 40 bits are its host's key's:
-/// sorted fingerprints are ordered by slot, so that another number of cores can split them by range,
-/// and by host, so that the links of a page are found in one place. The other 88 are of the URL's
-/// own xxh3. Whoever wants evenly spread bits takes those.
+/// 128-bit hash of a normalised URL: its identity in URL-seen. The top 40 bits are its host's
+/// key's: sorted fingerprints are ordered by slot, so that another number of cores can split them
+/// by range, and by host, so that the links of a page are found in one place. The other 88 are of
+/// the URL's own xxh3. Whoever wants evenly spread bits takes those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u128);
 

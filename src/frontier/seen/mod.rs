@@ -23,134 +23,42 @@
 
 mod batch;
 mod deal;
+mod error;
 mod filter;
 mod fresh;
 mod jobs;
+mod merge;
 mod open;
 mod order;
 mod reader;
 mod run;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use deal::deal_run;
+pub use error::SeenError;
 pub use jobs::{Finished, Job};
 pub use run::RunImage;
+pub use terms::{SeenFigures, SeenImage, SeenLimits};
 
 use super::leftovers::Leftovers;
 use super::sieve::{Seen, Sieve, SieveFigures};
 use crate::base::Time;
 use crate::base::recent::Recent;
 use crate::flow::Candidate;
-use crate::io::DiskError;
 use crate::limits;
 use crate::url::Fingerprint;
 use batch::Batch;
 use filter::Filter;
 use fresh::Fresh;
-use jobs::{Found, Outcome, Work};
+use jobs::{Outcome, Work};
+use merge::Found;
 use run::Run;
 use std::collections::VecDeque;
-use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SeenError {
-    /// The disk refused; what was to be done can be tried again.
-    Disk { doing: &'static str, name: String, error: DiskError },
-    /// A file is not what was written. Nothing of it is used.
-    Damaged { name: String, what: &'static str },
-}
-
-impl SeenError {
-    fn disk(doing: &'static str, name: &str, error: DiskError) -> SeenError {
-        SeenError::Disk { doing, name: name.to_owned(), error }
-    }
-
-    fn damaged(name: &str, what: &'static str) -> SeenError {
-        SeenError::Damaged { name: name.to_owned(), what }
-    }
-}
-
-impl fmt::Display for SeenError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SeenError::Disk { doing, name, error } => write!(out, "cannot {doing} {name}: {error}"),
-            SeenError::Damaged { name, what } => write!(out, "{name}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for SeenError {}
-
-/// When work is due, and when the shard must wait for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SeenLimits {
-    /// A power of two, two at least.
-    pub recent_count: usize,
-    pub fresh_count: usize,
-    pub fresh_count_max: usize,
-    pub batch_count: usize,
-    pub batch_bytes: usize,
-    pub deferred_count_max: usize,
-    pub deferred_bytes_max: usize,
-    pub lag_ms: u64,
-    pub slice_url_count: usize,
-    pub tier_run_count: usize,
-}
-
-impl SeenLimits {
-    /// For merges and runs of `fresh_count` URLs, the rest in proportion. Small ones let a crawl of
-    /// some hundred pages meet every job.
-    pub fn sized(fresh_count: usize) -> SeenLimits {
-        let scaled = |whole: usize| {
-            let scaled = whole as u128 * fresh_count as u128 / limits::SEEN_FRESH_COUNT as u128;
-            usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
-        };
-        let recent_count = scaled(limits::RECENT_FINGERPRINT_COUNT).next_power_of_two();
-        SeenLimits {
-            recent_count: recent_count.clamp(2, limits::RECENT_FINGERPRINT_COUNT),
-            fresh_count,
-            fresh_count_max: scaled(limits::SEEN_FRESH_COUNT_MAX),
-            batch_count: scaled(limits::SEEN_BATCH_COUNT),
-            batch_bytes: scaled(limits::SEEN_BATCH_BYTES),
-            deferred_count_max: scaled(limits::SEEN_DEFERRED_COUNT_MAX),
-            deferred_bytes_max: scaled(limits::SEEN_DEFERRED_BYTES_MAX),
-            lag_ms: limits::SEEN_LAG_MS,
-            slice_url_count: scaled(limits::SEEN_SLICE_URL_COUNT).min(limits::SEEN_SLICE_URL_COUNT),
-            tier_run_count: limits::SEEN_TIER_RUN_COUNT,
-        }
-    }
-}
-
-impl Default for SeenLimits {
-    fn default() -> SeenLimits {
-        SeenLimits::sized(limits::SEEN_FRESH_COUNT)
-    }
-}
-
-/// What a checkpoint keeps: with it, [`DiskSieve::open`] makes the sieve anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenImage {
-    pub runs: Vec<RunImage>,
-}
-
-/// What there is to see of it, beside [`SieveFigures`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SeenFigures {
-    pub run_count: usize,
-    pub fresh_count: usize,
-    pub merge_count: u64,
-    pub flush_count: u64,
-    pub compaction_count: u64,
-    pub growth_count: u64,
-    /// Read and written by all jobs.
-    pub job_bytes: u64,
-    /// Age of the oldest deferred candidate.
-    pub lag: Duration,
-}
 
 pub struct DiskSieve<F> {
     limits: SeenLimits,
