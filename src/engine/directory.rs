@@ -1,9 +1,8 @@
 //! The data directory: made, locked and described before anything is written into it.
 
 use super::manifest::Manifest;
-use crate::sys::file;
 use std::fmt;
-use std::os::fd::AsRawFd;
+use std::fs::TryLockError;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +66,16 @@ impl std::error::Error for DirectoryError {}
 /// An open data directory. The lock goes with the process.
 pub struct DataDirectory {
     path: PathBuf,
-    _lock: std::fs::File,
+    lock: std::fs::File,
+}
+
+/// The lock would go with the last copy of its descriptor, and a process that is being started
+/// beside us has one until it runs.
+impl Drop for DataDirectory {
+    fn drop(&mut self) {
+        // What cannot be unlocked is closed in a moment.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl DataDirectory {
@@ -81,7 +89,7 @@ impl DataDirectory {
         std::fs::create_dir_all(path).map_err(failed("make"))?;
         let directory = DataDirectory::lock(path)?;
         if Manifest::is_in(&directory.path) {
-            return Err(DirectoryError::HoldsCrawl(directory.path));
+            return Err(DirectoryError::HoldsCrawl(directory.path.clone()));
         }
         manifest.save(&directory.path)?;
         Ok(directory)
@@ -109,10 +117,10 @@ impl DataDirectory {
             .custom_flags(libc::O_NOFOLLOW)
             .open(path.join("LOCK"))
             .map_err(failed("lock"))?;
-        match file::lock(lock.as_raw_fd()) {
-            Ok(()) => Ok(DataDirectory { path, _lock: lock }),
-            Err(libc::EWOULDBLOCK) => Err(DirectoryError::Locked(path)),
-            Err(number) => Err(failed("lock")(std::io::Error::from_raw_os_error(number))),
+        match lock.try_lock() {
+            Ok(()) => Ok(DataDirectory { path, lock }),
+            Err(TryLockError::WouldBlock) => Err(DirectoryError::Locked(path)),
+            Err(TryLockError::Error(error)) => Err(failed("lock")(error)),
         }
     }
 
@@ -133,5 +141,22 @@ impl DataDirectory {
         }
         files.sort();
         Ok(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_free_at_once_though_another_process_has_a_copy_of_the_lock() {
+        let place = tempfile::tempdir().expect("a directory");
+        let first = DataDirectory::lock(place.path()).expect("a lock");
+        let second = DataDirectory::lock(place.path());
+        assert!(matches!(second, Err(DirectoryError::Locked(_))));
+        let copy = first.lock.try_clone().expect("a copy");
+        drop(first);
+        assert!(DataDirectory::lock(place.path()).is_ok());
+        drop(copy);
     }
 }

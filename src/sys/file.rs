@@ -132,12 +132,6 @@ pub fn size(fd: RawFd) -> Result<u64, i32> {
     if end < 0 { Err(last_error()) } else { Ok(end as u64) }
 }
 
-/// Takes an exclusive lock that the system drops with the process; `EWOULDBLOCK` if another has it.
-pub fn lock(fd: RawFd) -> Result<(), i32> {
-    // SAFETY: plain call on an open descriptor.
-    check(unsafe { libc::flock(fd, libc::LOCK_EX | libc::LOCK_NB) }).map(|_| ())
-}
-
 fn c_path(path: &Path) -> Result<CString, i32> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| libc::EINVAL)
 }
