@@ -119,6 +119,9 @@ fn count_in<F>(run: &Run<F>, block: usize, needles: &[Needle]) -> usize {
     })
 }
 
+/// Fingerprints of a block for each needle in it, below which needles lie close.
+const DENSE_COUNT: usize = 32;
+
 /// Marks the needles that the haul holds; says which needle comes behind it. Blocks that were read
 /// because they lie between others are not looked at.
 fn mark_found<F>(
@@ -138,9 +141,16 @@ fn mark_found<F>(
             continue;
         }
         let mut known = run.block(number, block)?;
+        // Where needles lie close, to go from one to the next is foreseen, and halves are not.
+        let is_dense = count * DENSE_COUNT > known.len();
         for needle in &needles[next..next + count] {
             let fingerprint = needle.fingerprint();
-            let before = known.partition_point(|of| u128::from_le_bytes(*of) < fingerprint);
+            let is_before = |of: &[u8; 16]| u128::from_le_bytes(*of) < fingerprint;
+            let before = if is_dense {
+                known.iter().take_while(|of| is_before(of)).count()
+            } else {
+                known.partition_point(is_before)
+            };
             known = &known[before..];
             if known.first().is_some_and(|of| u128::from_le_bytes(*of) == fingerprint) {
                 found.mark(needle.index);
