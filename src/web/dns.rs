@@ -9,8 +9,6 @@ use crate::web::hostile::Lie;
 use crate::web::weather::NameSpell;
 use std::net::Ipv4Addr;
 
-pub const DNS_TTL_SECONDS: u32 = 300;
-
 /// What the web knows of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
@@ -60,16 +58,17 @@ impl Web {
     /// The honest answer to a DNS message; `None` for bytes that are no question.
     pub fn answer_dns(&self, message: &[u8], carrier: Carrier, now: Time) -> Option<Vec<u8>> {
         let query = dnswire::decode_query(message).ok()?;
+        let ttl_seconds = self.spec().dns_ttl_seconds;
         let spell = self.host_index(&query.name).map(|host| (host, self.name_spell(host, now)));
         let mut resolution = self.resolve(&query.name, query.kind);
         let mut truncated = self.is_truncated(&query.name);
         match spell {
             Some((_, NameSpell::Failing(rcode))) => {
-                return Some(dnswire::encode_answer(&query, &[], DNS_TTL_SECONDS, rcode, false));
+                return Some(dnswire::encode_answer(&query, &[], ttl_seconds, rcode, false));
             }
             Some((host, NameSpell::Aliased { count })) if query.kind == Some(Kind::A) => {
                 let address = self.address(host).into();
-                return Some(dnswire::encode_aliases(&query, count, address, DNS_TTL_SECONDS));
+                return Some(dnswire::encode_aliases(&query, count, address, ttl_seconds));
             }
             Some((host, NameSpell::Moved)) if query.kind == Some(Kind::A) => {
                 resolution = Resolution::Found(self.second_address(host));
@@ -84,7 +83,7 @@ impl Web {
             Resolution::NoName => (Rcode::NoName, None),
         };
         let addresses = address.as_slice();
-        Some(dnswire::encode_answer(&query, addresses, DNS_TTL_SECONDS, rcode, truncated))
+        Some(dnswire::encode_answer(&query, addresses, ttl_seconds, rcode, truncated))
     }
 
     fn is_truncated(&self, name: &str) -> bool {

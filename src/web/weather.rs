@@ -13,7 +13,6 @@ use crate::base::Time;
 use crate::dnswire::Rcode;
 use crate::web::Web;
 use crate::web::chance::{chance, mix, scale};
-use crate::web::dns::DNS_TTL_SECONDS;
 use crate::web::graph::Rules;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -95,10 +94,11 @@ pub enum NameSpell {
 
 /// The second address of a host is so many /16 networks above its first.
 const SECOND_NETWORK: u8 = 100;
-/// How long an address serves a name that DNS no longer gives it: the TTL, the longest life of a
-/// kept connection, and a late answer's time on the way.
-const MOVE_GRACE_SECONDS: u64 = DNS_TTL_SECONDS as u64 + 75;
-/// Shorter spells would let a name move twice within the grace.
+/// How long an address serves a name that DNS no longer gives it, beyond the TTL: the longest life
+/// of a kept connection, and a late answer's time on the way.
+const MOVE_GRACE_SECONDS: u32 = 75;
+/// Shorter spells, or such as are not twice as long as a TTL, would let a name move twice within
+/// the grace.
 pub const SPELL_SECONDS_MIN: u32 = 600;
 /// A throttled host asks for at most this long a pause.
 const PAUSE_SECONDS_MAX: u32 = 120;
@@ -224,8 +224,12 @@ impl Web {
             return address == IpAddr::V4(self.address(host));
         }
         // A spell is longer than the grace, so its ends tell of all that happened within.
-        let before = now - Duration::from_secs(MOVE_GRACE_SECONDS);
+        let before = now - Duration::from_secs(self.move_grace_seconds().into());
         [now, before].into_iter().any(|at| address == IpAddr::V4(self.named_address(host, at)))
+    }
+
+    fn move_grace_seconds(&self) -> u32 {
+        self.spec().dns_ttl_seconds + MOVE_GRACE_SECONDS
     }
 
     /// The host that a robots.txt on its way through others comes to with `left` redirects to go.
@@ -419,8 +423,9 @@ mod tests {
             (0..10_000).find(|step| web.named_address(host, second(*step)) == web.address(host));
         let back = back.expect("it moves back");
         assert!(web.serves(host, moved, second(back - 1)));
-        assert!(web.serves(host, moved, second(back + MOVE_GRACE_SECONDS - 1)));
-        assert!(!web.serves(host, moved, second(back + MOVE_GRACE_SECONDS)));
+        let grace = u64::from(web.move_grace_seconds());
+        assert!(web.serves(host, moved, second(back + grace - 1)));
+        assert!(!web.serves(host, moved, second(back + grace)));
         assert_eq!(web.host_of_address(moved), web.host_of_address(web.address(host).into()));
     }
 }
