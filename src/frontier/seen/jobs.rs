@@ -10,7 +10,7 @@ use super::filter::slice_range;
 use super::fresh::{Blank, Fresh};
 use super::merge::Found;
 use super::order::sorted;
-use super::reader::{Extent, Reader, extents};
+use super::reader::{Reader, extents};
 use super::run::Run;
 use super::writer::RunWriter;
 use crate::base::Time;
@@ -131,35 +131,6 @@ impl<W: Disk + Clock> Toil<'_, W> {
         Ok((run, next.into_fresh()))
     }
 
-    async fn compact(
-        &mut self,
-        runs: Vec<Rc<Run<W::File>>>,
-        serial: u64,
-    ) -> Result<Run<W::File>, SeenError> {
-        let mut writer = RunWriter::create(self.world, self.directory, serial).await?;
-        let mut cursors = Vec::new();
-        for run in runs {
-            let all = extents(0, run.block_count());
-            let mut cursor = Cursor { reader: Reader::new(run, all), known: Vec::new(), at: 0 };
-            cursor.refill(self).await?;
-            cursors.push(cursor);
-        }
-        loop {
-            cursors.retain(|cursor| cursor.at < cursor.known.len());
-            let Some(least) = (0..cursors.len()).min_by_key(|index| cursors[*index].head()) else {
-                return writer.finish(self.world, self.directory).await;
-            };
-            if writer.push(cursors[least].head()) {
-                let bytes = writer.flush().await?;
-                self.step(bytes).await;
-            }
-            cursors[least].at += 1;
-            if cursors[least].at == cursors[least].known.len() {
-                cursors[least].refill(self).await?;
-            }
-        }
-    }
-
     /// Inserts what the runs hold of a range.
     pub(super) async fn fill(
         &mut self,
@@ -190,33 +161,6 @@ impl<W: Disk + Clock> Toil<'_, W> {
                 Err(error) => return Err(SeenError::disk("remove", name, error)),
             }
         }
-        Ok(())
-    }
-}
-
-/// One of the runs that are made one.
-struct Cursor<F, E: Iterator<Item = Extent>> {
-    reader: Reader<F, E>,
-    /// Of the last haul.
-    known: Vec<u128>,
-    at: usize,
-}
-
-impl<F: File, E: Iterator<Item = Extent>> Cursor<F, E> {
-    fn head(&self) -> u128 {
-        self.known[self.at]
-    }
-
-    /// Reads the next haul; there is none at the end of the run.
-    async fn refill<W: Disk + Clock>(&mut self, toil: &mut Toil<'_, W>) -> Result<(), SeenError> {
-        self.known.clear();
-        self.at = 0;
-        let Some(haul) = self.reader.next().await? else { return Ok(()) };
-        for (number, block) in haul.blocks() {
-            let known = self.reader.run().block(number, block)?;
-            self.known.extend(known.iter().map(|of| u128::from_le_bytes(*of)));
-        }
-        toil.step(haul.size_bytes()).await;
         Ok(())
     }
 }

@@ -163,12 +163,12 @@ fn mark_found<F>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::writer::RunWriter;
+    use super::super::tests::{DIRECTORY, in_sim, run_of};
     use super::*;
     use crate::base::Time;
     use crate::flow::{Candidate, Class, Trail, Via};
     use crate::io::Random;
-    use crate::io::sim::{Sim, SimWorld};
+    use crate::io::sim::SimWorld;
     use crate::limits::SEEN_BLOCK_BYTES;
     use crate::url::{Fingerprint, HostKey, Url};
     use std::cell::Cell;
@@ -185,25 +185,13 @@ mod tests {
 
     /// The run of `all`, the toil of a merge of `wanted` with it, and what it found.
     async fn merged(world: &SimWorld, all: &[u128], wanted: &[u128]) -> (u64, Vec<bool>) {
-        let directory = Path::new("state");
-        world.create_dir(directory).await.expect("a directory");
-        let mut writer = RunWriter::create(world, directory, 1).await.expect("a run");
-        for known in all {
-            if writer.push(*known) {
-                writer.flush().await.expect("room");
-            }
-        }
-        let run = Rc::new(writer.finish(world, directory).await.expect("a run"));
+        let run = run_of(world, 1, all).await;
         let batch = batch_of(wanted.iter().copied());
         let (begun, is_awaited) = (world.now(), Cell::new(true));
+        let directory = Path::new(DIRECTORY);
         let mut toil = Toil { world, directory, is_awaited: &is_awaited, begun, bytes: 0 };
         let found = toil.merge(&batch, vec![run]).await.expect("a sound run");
         (toil.bytes, (0..wanted.len()).map(|index| found.has(index)).collect())
-    }
-
-    fn in_sim<T>(seed: u64, body: impl AsyncFnOnce(SimWorld) -> T) -> T {
-        let sim = Sim::new(seed);
-        sim.block_on(body(sim.world(0))).expect("a simulation that ends")
     }
 
     #[test]

@@ -22,6 +22,7 @@
 //! and filter growth run beside both; they change no set.
 
 mod batch;
+mod compact;
 mod deal;
 mod error;
 mod filter;

@@ -1,9 +1,10 @@
 //! The sieve against a plain set, over a simulated disk, with jobs and offers in any order.
 
+use super::writer::RunWriter;
 use super::*;
 use crate::flow::{Class, Trail, Via};
 use crate::io::sim::{Sim, SimFile, SimWorld};
-use crate::io::{Clock, Random, Spawn};
+use crate::io::{Clock, Disk, Random, Spawn};
 use crate::url::{HostKey, Url};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 type Subject = DiskSieve<SimFile>;
 
-const DIRECTORY: &str = "state/shard-00";
+pub(super) const DIRECTORY: &str = "state/shard-00";
 
 fn candidate(number: u64) -> Candidate {
     let text = format!("http://h{}.test/{number}", number % 50);
@@ -150,10 +151,23 @@ impl Bench {
     }
 }
 
-fn in_sim<T>(seed: u64, body: impl AsyncFnOnce(SimWorld) -> T) -> (Sim, T) {
+pub(super) fn in_sim<T>(seed: u64, body: impl AsyncFnOnce(SimWorld) -> T) -> (Sim, T) {
     let sim = Sim::new(seed);
     let done = sim.block_on(body(sim.world(0))).expect("a simulation that ends");
     (sim, done)
+}
+
+/// Of fingerprints in ascending order, in [`DIRECTORY`].
+pub(super) async fn run_of(world: &SimWorld, serial: u64, all: &[u128]) -> Rc<Run<SimFile>> {
+    let directory = Path::new(DIRECTORY);
+    world.create_dir(directory).await.expect("a directory");
+    let mut writer = RunWriter::create(world, directory, serial).await.expect("a run");
+    for known in all {
+        if writer.push(*known) {
+            writer.flush().await.expect("room");
+        }
+    }
+    Rc::new(writer.finish(world, directory).await.expect("a run"))
 }
 
 #[test]
