@@ -118,10 +118,13 @@ mod tests {
 
     #[test]
     fn names_have_their_address_and_others_do_not_exist() {
-        let web = Web::new(WebSpec::default()).unwrap();
+        let web = Web::new(WebSpec { dns_ttl_seconds: 77, ..WebSpec::default() }).unwrap();
         let found = ask(&web, "h000123.site30.test", Kind::A, Carrier::Udp);
         assert_eq!(found.outcome, DnsOutcome::Found);
-        assert_eq!(found.addresses, [web.address(123)]);
+        assert_eq!(
+            (found.addresses.as_slice(), found.ttl_seconds),
+            (&[web.address(123).into()][..], 77)
+        );
         let outcome = |name, kind| ask(&web, name, kind, Carrier::Udp).outcome;
         assert_eq!(outcome("h000123.site30.test", Kind::Aaaa), DnsOutcome::NoData);
         assert_eq!(outcome("h000123.site31.test", Kind::A), DnsOutcome::NoName);

@@ -423,7 +423,7 @@ mod tests {
             (0..10_000).find(|step| web.named_address(host, second(*step)) == web.address(host));
         let back = back.expect("it moves back");
         assert!(web.serves(host, moved, second(back - 1)));
-        let grace = u64::from(web.move_grace_seconds());
+        let grace = u64::from(web.spec().dns_ttl_seconds) + 75;
         assert!(web.serves(host, moved, second(back + grace - 1)));
         assert!(!web.serves(host, moved, second(back + grace)));
         assert_eq!(web.host_of_address(moved), web.host_of_address(web.address(host).into()));
