@@ -18,13 +18,14 @@
 //!
 //! Time is virtual: [`PAGE_NS`] a page, so that hosts come back as they would at 100,000 pages/s.
 //! [`STRIDE`] pages are under way at once. The making of the links is not timed; the disk's jobs
-//! are. At the end all that was taken must be queued or have come out, none twice.
+//! are. Beside each mark stands what the machine was worth in that time. At the end all that was taken must be queued or have come out, none twice.
 
 mod mark;
 
 pub use mark::{Mark, json};
 
 use super::frontier::{Plan, candidate, mixed, path};
+use super::yardstick::Yardstick;
 use super::{BenchError, on_core_with_marks};
 use crate::base::Time;
 use crate::base::notify::Notify;
@@ -231,10 +232,13 @@ impl Course {
             let pushed_count = (self.made_count.get() - from).max(1);
             let fill_ns = (self.world.cpu_ns() - cpu_ns) as f64 / pushed_count as f64;
             let page_count = PAGE_COUNT.min(self.plan.url_count / 20).max(STRIDE as u64);
+            let yardstick = Yardstick::start(self.plan.core)?;
             self.pages(page_count / 4).await?;
             let queued_count = self.frontier.borrow().pending_url_count();
             self.wait_count.set(0);
+            let begun = Time(process::monotonic_ns());
             let (spent, tally, page_count) = self.pages(page_count).await?;
+            let worth = yardstick.take(begun, Time(process::monotonic_ns()))?;
             let each = |ns: u64| ns as f64 / page_count as f64;
             let mark = Mark {
                 queued_count,
@@ -248,6 +252,7 @@ impl Course {
                 tally,
                 wait_count: self.wait_count.get(),
                 resident_bytes: process::resident_bytes().0,
+                worth,
             };
             // The receiver lives until this thread ends.
             let _ = self.tell.send(mark);

@@ -149,6 +149,8 @@ pub fn pages_report(
         "deferred",
         "new",
         "RSS MB",
+        "load ns",
+        "hash ns",
     ];
     let first_ns = marks.first().map_or(1.0, pages::Mark::page_ns);
     let row = |mark: &pages::Mark| {
@@ -166,7 +168,8 @@ pub fn pages_report(
             us(mark.jobs_ns),
         ];
         row.extend(mark.shares().map(|share| format!("{share:.1}")));
-        row.push(format!("{:.0}", mark.resident_bytes as f64 / 1e6));
+        let (mb, worth) = (mark.resident_bytes as f64 / 1e6, mark.worth);
+        row.extend([mb, worth.load_ns, worth.hash_ns].map(|of| format!("{of:.0}")));
         row
     };
     let line = marks.iter().map(|mark| (mark.queued_count as f64, mark.page_ns())).collect();

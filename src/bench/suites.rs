@@ -577,7 +577,7 @@ fn lap_json(lap: &Lap) -> Value {
         "counts": counts,
         "ticks": ticks,
         "resident_bytes_max": lap.resident_bytes_max,
-        "machine": {"load_ns": lap.worth.load_ns, "hash_ns": lap.worth.hash_ns},
+        "machine": lap.worth.json(),
         "referee": lap.verdict,
     })
 }

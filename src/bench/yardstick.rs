@@ -9,6 +9,7 @@ use super::BenchError;
 use super::suites::median;
 use crate::base::Time;
 use crate::sys::{affinity, memory, process};
+use serde_json::{Value, json};
 use std::hint::black_box;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -38,6 +39,12 @@ pub struct Worth {
     pub load_ns: f64,
     /// Of a hash over 16 KB.
     pub hash_ns: f64,
+}
+
+impl Worth {
+    pub fn json(&self) -> Value {
+        json!({"load_ns": self.load_ns, "hash_ns": self.hash_ns})
+    }
 }
 
 /// Measures until it is taken.

@@ -1,5 +1,6 @@
 //! What the pages of a course took, when so many URLs were queued.
 
+use crate::bench::yardstick::Worth;
 use crate::shard::links::Tally;
 use serde_json::{Value, json};
 
@@ -21,6 +22,8 @@ pub struct Mark {
     pub tally: Tally,
     pub wait_count: u64,
     pub resident_bytes: u64,
+    /// The machine's, while the pages were timed.
+    pub worth: Worth,
 }
 
 impl Mark {
@@ -47,7 +50,7 @@ impl Mark {
             "{:>10} queued  {:>6.0} pages/s by CPU, {:>6.0} by wall  {:>6.0} ns a page: pop {:.0}, \
              send {:.0}, links {:.0}, disk {:.0}  links: {remembered:.1} remembered, \
              {known:.1} known, {deferred:.1} deferred, {new:.1} new  {} waits  {:.0} ns a push, \
-             filling  {:.0} MB\n",
+             filling  {:.0} MB  {:.0} ns a load, {:.0} a hash\n",
             self.queued_count,
             by_cpu,
             by_wall,
@@ -59,6 +62,8 @@ impl Mark {
             self.wait_count,
             self.fill_ns,
             self.resident_bytes as f64 / 1e6,
+            self.worth.load_ns,
+            self.worth.hash_ns,
         )
     }
 }
@@ -79,6 +84,7 @@ pub fn json(marks: &[Mark]) -> Value {
             "links_a_page": mark.shares(),
             "waits": mark.wait_count,
             "resident_bytes": mark.resident_bytes,
+            "machine": mark.worth.json(),
         })
     };
     marks.iter().map(mark).collect()
