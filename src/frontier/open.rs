@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenUrl {
-    fingerprint: Fingerprint,
     pub queued: Queued,
     /// Waits for another try by itself.
     pub waits_until: Option<Time>,
@@ -22,10 +21,17 @@ pub struct OpenUrl {
 
 #[derive(Default)]
 pub struct OpenUrls {
-    /// URLs end mostly in the order in which they were handed out: the first is found at once, and
-    /// nothing behind it moves.
-    by_host: HashMap<HostId, VecDeque<OpenUrl>>,
+    by_host: HashMap<HostId, OfHost>,
     count: usize,
+}
+
+/// URLs end mostly in the order in which they were handed out: the first is found at once, and
+/// nothing behind it moves. One that is not there is looked for among the fingerprints alone: a
+/// crawl of one site has a thousand URLs that await their sync.
+#[derive(Default)]
+struct OfHost {
+    fingerprints: VecDeque<Fingerprint>,
+    urls: VecDeque<OpenUrl>,
 }
 
 impl OpenUrls {
@@ -36,19 +42,21 @@ impl OpenUrls {
         }
         let fingerprint = queued.url.fingerprint();
         self.close(host, fingerprint);
-        let open = OpenUrl { fingerprint, queued: queued.clone(), waits_until };
-        self.by_host.entry(host).or_default().push_back(open);
+        let of_host = self.by_host.entry(host).or_default();
+        of_host.fingerprints.push_back(fingerprint);
+        of_host.urls.push_back(OpenUrl { queued: queued.clone(), waits_until });
         self.count += 1;
     }
 
     /// It is back in its queue, or at its end. False if it was not open.
     pub fn close(&mut self, host: HostId, fingerprint: Fingerprint) -> bool {
-        let Some(open) = self.by_host.get_mut(&host) else { return false };
-        let Some(index) = open.iter().position(|open| open.fingerprint == fingerprint) else {
+        let Some(of_host) = self.by_host.get_mut(&host) else { return false };
+        let Some(index) = of_host.fingerprints.iter().position(|open| *open == fingerprint) else {
             return false;
         };
-        open.remove(index);
-        if open.is_empty() {
+        of_host.fingerprints.remove(index);
+        of_host.urls.remove(index);
+        if of_host.urls.is_empty() {
             self.by_host.remove(&host);
         }
         self.count -= 1;
@@ -57,7 +65,7 @@ impl OpenUrls {
 
     /// In the order in which they were handed out.
     pub fn of(&self, host: HostId) -> impl ExactSizeIterator<Item = &OpenUrl> {
-        self.by_host.get(&host).map(VecDeque::iter).unwrap_or_default()
+        self.by_host.get(&host).map(|of_host| of_host.urls.iter()).unwrap_or_default()
     }
 
     pub fn has(&self, host: HostId) -> bool {
@@ -66,5 +74,44 @@ impl OpenUrls {
 
     pub fn count(&self) -> usize {
         self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Class, Trail};
+    use crate::url::Url;
+
+    fn queued(number: usize) -> Queued {
+        let url = Url::parse(&format!("http://a.test/{number}")).expect("a URL");
+        let (depth, class, via, trail) = (1, Class::Normal, Via::Link, Trail::default());
+        Queued { url, depth, class, via, tries: 0, trail }
+    }
+
+    #[test]
+    fn what_is_open_is_what_was_handed_out_and_not_closed_in_that_order() {
+        let (mut open, mut naive) = (OpenUrls::default(), Vec::<(usize, Option<Time>)>::new());
+        let mut state = 1u64;
+        for step in 0..5_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let number = (state >> 33) as usize % 40;
+            let was_open = naive.iter().any(|(of, _)| *of == number);
+            naive.retain(|(of, _)| *of != number);
+            if state >> 60 < 9 {
+                let waits_until = (step % 3 == 0).then_some(Time(step));
+                open.hand_out(HostId(3), &queued(number), waits_until);
+                naive.push((number, waits_until));
+            } else {
+                let fingerprint = queued(number).url.fingerprint();
+                assert_eq!(open.close(HostId(3), fingerprint), was_open);
+            }
+            assert!(!open.close(HostId(4), queued(number).url.fingerprint()), "of another host");
+            let found: Vec<_> =
+                open.of(HostId(3)).map(|of| (of.queued.clone(), of.waits_until)).collect();
+            let meant: Vec<_> = naive.iter().map(|(of, until)| (queued(*of), *until)).collect();
+            assert_eq!(found, meant);
+            assert_eq!((open.count(), open.has(HostId(3))), (naive.len(), !naive.is_empty()));
+        }
     }
 }
