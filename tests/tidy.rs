@@ -244,6 +244,14 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<Source>) {
     }
 }
 
+/// Files of results that a text names, from `perf/` on. A figure without its file is a rumour.
+fn results_named(text: &str) -> Vec<&str> {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
+    let starts = text.match_indices("results/2").map(|(at, _)| &text[at..]);
+    let names = starts.map(|rest| &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]);
+    names.map(|name| name.trim_end_matches('.')).collect()
+}
+
 // --- The check, and the checks of the check -----------------------------------------------------
 
 #[test]
@@ -264,6 +272,22 @@ fn every_module_of_the_crate_has_a_layer() {
         .filter(|name| layer_of(name).is_none())
         .collect();
     assert!(unplaced.is_empty(), "no layer for {unplaced:?}");
+}
+
+#[test]
+fn the_results_that_the_docs_name_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut named_count = 0;
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "perf/README.md"] {
+        let text = fs::read_to_string(root.join(document)).unwrap();
+        for name in results_named(&text) {
+            assert!(root.join("perf").join(name).is_file(), "{document} names {name}");
+            named_count += 1;
+        }
+    }
+    assert!(named_count > 0, "looked in the wrong place");
+    let planted = "see `results/2026-01-02-a.md`, perf/results/2026-b.md. and results/ alone";
+    assert_eq!(results_named(planted), ["results/2026-01-02-a.md", "results/2026-b.md"]);
 }
 
 fn breaks(rule: Rule, path: &str, text: &str) -> bool {
