@@ -139,7 +139,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// Nothing is under way and nothing queued: only a merge could bring work. While hosts wait for
-    /// their turn it waits as well, for its time: a merge of few reads nearly as much as one of many.
+    /// their turn it waits for its time: a merge of few reads nearly as much as one of many.
     fn is_hungry(&self) -> bool {
         self.active_count.get() == 0
             && self.granted.borrow().is_empty()
