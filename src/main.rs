@@ -61,6 +61,7 @@ fn main() -> ExitCode {
 #[inline(never)]
 fn run() -> ExitCode {
     memory::keep_freed();
+    memory::sweep_seldom();
     let flags = Flags::parse();
     start_log();
     let done = match flags.command {

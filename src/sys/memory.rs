@@ -77,9 +77,15 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Position of `mi_option_purge_delay` in mimalloc's list of options; the same in its versions 2
 /// and 3.
 const PURGE_DELAY: libc::c_int = 15;
+/// Of `mi_option_generic_collect`, in version 3.
+const GENERIC_COLLECT: libc::c_int = 34;
+/// The most that it may be.
+const GENERIC_COLLECT_MAX: libc::c_long = 1_000_000;
 
 unsafe extern "C" {
     fn mi_option_set(option: libc::c_int, value: libc::c_long);
+    #[cfg(test)]
+    fn mi_option_get(option: libc::c_int) -> libc::c_long;
 }
 
 /// Keeps freed memory for the next allocation, for good. By default mimalloc gives it back to the
@@ -90,6 +96,14 @@ unsafe extern "C" {
 pub fn keep_freed() {
     // SAFETY: sets a number that the allocator reads; may be called at any time.
     unsafe { mi_option_set(PURGE_DELAY, -1) }
+}
+
+/// Has the allocator go through all of its pages in search of free ones a hundred times less often
+/// than it would: with a million queues of hosts it has tens of thousands, and to look at each takes
+/// a core for milliseconds. It finds what it needs of one size without that.
+pub fn sweep_seldom() {
+    // SAFETY: sets a number that the allocator reads; may be called at any time.
+    unsafe { mi_option_set(GENERIC_COLLECT, GENERIC_COLLECT_MAX) }
 }
 
 /// Has the system give so much memory, and the allocator keep it ([`keep_freed`]): what is
@@ -109,6 +123,16 @@ const READY_PIECE_BYTES: usize = 256 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Another version of the allocator may number its options anew.
+    #[test]
+    fn the_allocators_options_have_the_numbers_and_the_defaults_that_we_know() {
+        // SAFETY: reads numbers.
+        let [purge_delay, collect] =
+            [PURGE_DELAY, GENERIC_COLLECT].map(|option| unsafe { mi_option_get(option) });
+        assert!([1_000, -1].contains(&purge_delay), "{purge_delay}");
+        assert!([10_000, GENERIC_COLLECT_MAX].contains(&collect), "{collect}");
+    }
 
     #[test]
     fn what_goes_past_the_cache_is_what_was_appended() {
