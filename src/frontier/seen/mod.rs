@@ -8,7 +8,8 @@
 //! A fingerprint's way:
 //!
 //! 1. [`Sieve::probe`]: in the cache of recent ones: known. Not in the Bloom filter: new, and that
-//!    is final. In `fresh` or `frozen`, the sets of those in no run yet: known. Else: later.
+//!    is final. Else: later. While there is no run, `fresh` and `frozen`, the sets of those in none
+//!    yet, are all there is, and answer at once.
 //! 2. [`Sieve::admit`]: it joins `fresh` and the filter. A full `fresh` is frozen, sorted and
 //!    written as a run (flush), while a new one fills.
 //! 3. [`Sieve::defer`]: it joins the batch. A batch that is large or old, or that an idle shard
@@ -218,10 +219,11 @@ impl<F> DiskSieve<F> {
     /// Runs of about one size: from 4^n times a flush up to 4^(n+1) times.
     fn compaction_due(&mut self) -> Option<Work<F>> {
         let tier = |run: &Run<F>| (run.count / self.limits.fresh_count as u64).max(1).ilog2() / 2;
-        let of_tier = |wanted| self.runs.iter().filter(move |run| tier(run) == wanted);
-        let full =
-            (0..u64::BITS).find(|wanted| of_tier(*wanted).count() >= self.limits.tier_run_count)?;
-        let runs: Vec<Rc<Run<F>>> = of_tier(full).cloned().collect();
+        let mut run_counts = [0; u64::BITS as usize / 2];
+        self.runs.iter().for_each(|run| run_counts[tier(run) as usize] += 1);
+        let full = run_counts.iter().position(|count| *count >= self.limits.tier_run_count)?;
+        let of_tier = self.runs.iter().filter(|run| tier(run) as usize == full);
+        let runs: Vec<Rc<Run<F>>> = of_tier.cloned().collect();
         let serial = self.take_serial();
         let replaced = runs.iter().map(|run| run.serial).collect();
         self.second_lane = Some(Lane::Compact { serial, replaced });
@@ -319,6 +321,7 @@ impl<F> DiskSieve<F> {
             if found.has(index) {
                 self.recent.insert(fingerprint.0);
             } else {
+                self.fresh.foresee(fingerprint);
                 unfound.push((index, fingerprint));
             }
         }
@@ -446,17 +449,18 @@ impl<F> Sieve for DiskSieve<F> {
             self.figures.bloom_no_count += 1;
             return Seen::New;
         }
+        if !self.runs.is_empty() {
+            // Most of what is fresh is recent as well: to ask it here as well, two cache lines that
+            // nothing else needs, would spare few the disk. A merge that finds nothing asks it.
+            return Seen::Later;
+        }
         let in_frozen = |frozen: &Rc<Fresh>| frozen.contains(fingerprint);
         if self.fresh.contains(fingerprint) || self.frozen.as_ref().is_some_and(in_frozen) {
             self.recent.insert(fingerprint.0);
             return Seen::Known;
         }
-        if self.runs.is_empty() {
-            // All there is was asked.
-            self.figures.bloom_wrong_count += 1;
-            return Seen::New;
-        }
-        Seen::Later
+        self.figures.bloom_wrong_count += 1;
+        Seen::New
     }
 
     /// The recent ones alone: for what they answer the filter is not asked.
@@ -471,15 +475,14 @@ impl<F> Sieve for DiskSieve<F> {
             return true;
         }
         self.filter.foresee(fingerprint);
-        self.fresh.foresee(fingerprint);
-        if let Some(frozen) = &self.frozen {
-            frozen.foresee(fingerprint);
+        if self.runs.is_empty() {
+            self.fresh.foresee(fingerprint);
         }
         false
     }
 
     fn foresee_admit(&self, fingerprint: Fingerprint) {
-        self.fresh.foresee_insert(fingerprint);
+        self.fresh.foresee(fingerprint);
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
