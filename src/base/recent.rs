@@ -1,52 +1,58 @@
-//! Hashes of late, whole: what was there a moment ago. A hit is as sure as its 128 bits are; a miss
-//! says nothing.
+//! Hashes of late: what was there a moment ago. A miss says nothing. A hit is told by 64 bits of the
+//! hash and by its place, which other bits choose: of a crawl of a billion pages with 60 links each,
+//! one in seventy million would take one hash for another (four in 2^64 for each question).
 //!
-//! A hash has one cache line, which holds the last four that came to it or were asked for. Four and
-//! not one: with a single place, two links of a page that meet there turn each other out on every
-//! page. The one asked for last stays longest: what is on many pages outlasts what comes once.
+//! A hash has half a cache line, which holds the last four that came to it or were asked for. Four
+//! and not one: with a single place, two links of a page that meet there turn each other out on
+//! every page. The one asked for last stays longest: what is on many pages outlasts what comes once.
+//!
+//! Not the whole hash, which was kept before: of twice the size, the table had half as many of its
+//! pages in the translation caches, and each look-up outside of them costs more than the look.
 
 use crate::sys::memory;
 
-pub struct Recent(Box<[Line]>);
+pub struct Recent {
+    sets: Box<[Set]>,
+    /// Of a mixed hash: leaves the bits that choose a set.
+    shift: u32,
+}
 
-/// The newest first.
+/// The newest first. Zero: none.
 #[derive(Clone, Copy)]
-#[repr(align(64))]
-struct Line([u128; WAY_COUNT]);
+#[repr(align(32))]
+struct Set([u64; WAY_COUNT]);
 
 const WAY_COUNT: usize = 4;
-const _: () = assert!(size_of::<Line>() == 64, "one access");
+const _: () = assert!(size_of::<Set>() == 32, "in one cache line");
 
 impl Recent {
-    /// `count` is a power of two; there are two lines at least. An empty place holds a value that
-    /// belongs to another line, so no hash is there by chance: zero, but one in line zero.
+    /// `count` is a power of two; there are two sets at least.
     pub fn with_places(count: usize) -> Recent {
-        assert!(count.is_power_of_two(), "indexed by a mask");
-        let line_count = (count / WAY_COUNT).max(2);
-        let mut lines = Vec::with_capacity(line_count);
-        memory::want_huge_pages(lines.spare_capacity_mut());
-        lines.resize(line_count, Line([0; WAY_COUNT]));
-        lines[0] = Line([1; WAY_COUNT]);
-        Recent(lines.into_boxed_slice())
+        assert!(count.is_power_of_two(), "chosen by bits");
+        let set_count = (count / WAY_COUNT).max(2);
+        let mut sets = Vec::with_capacity(set_count);
+        memory::want_huge_pages(sets.spare_capacity_mut());
+        sets.resize(set_count, Set([0; WAY_COUNT]));
+        Recent { sets: sets.into(), shift: u64::BITS - set_count.ilog2() }
     }
 
     /// That a hash is to be asked for soon.
     #[inline]
     pub fn foresee(&self, hash: u128) {
-        memory::prefetch(&self.0[self.line(hash)]);
+        memory::prefetch(&self.sets[self.set_of(hash)]);
     }
 
     #[inline]
     pub fn contains(&self, hash: u128) -> bool {
-        hits(&self.0[self.line(hash)].0, hash) != 0
+        hits(&self.sets[self.set_of(hash)].0, tag(hash)) != 0
     }
 
     /// As [`Recent::contains`], and if so it counts as new again.
     #[inline]
     pub fn touch(&mut self, hash: u128) -> bool {
-        let line = self.line(hash);
-        let Line(ways) = &mut self.0[line];
-        let hits = hits(ways, hash);
+        let (set, tag) = (self.set_of(hash), tag(hash));
+        let Set(ways) = &mut self.sets[set];
+        let hits = hits(ways, tag);
         if hits > 1 {
             let way = hits.trailing_zeros() as usize;
             // No slice of unknown length: to rotate one is a call.
@@ -54,7 +60,7 @@ impl Recent {
             for place in 1..WAY_COUNT {
                 ways[place] = if place <= way { before[place - 1] } else { before[place] };
             }
-            ways[0] = hash;
+            ways[0] = tag;
         }
         hits != 0
     }
@@ -64,22 +70,33 @@ impl Recent {
         if self.touch(hash) {
             return;
         }
-        let line = self.line(hash);
-        let Line([first, second, third, _]) = self.0[line];
-        self.0[line] = Line([hash, first, second, third]);
+        let set = self.set_of(hash);
+        let Set([first, second, third, _]) = self.sets[set];
+        self.sets[set] = Set([tag(hash), first, second, third]);
     }
 
+    /// By the high half, mixed: of a fingerprint it is mostly the host's, and those of one core
+    /// begin alike.
     #[inline]
-    fn line(&self, hash: u128) -> usize {
-        hash as usize & (self.0.len() - 1)
+    fn set_of(&self, hash: u128) -> usize {
+        (((hash >> 64) as u64).wrapping_mul(MIXER) >> self.shift) as usize
     }
 }
 
-/// A bit for each place that holds the hash; it is in one at most. No early exit: which of the four
+/// The golden ratio's, as in Fibonacci hashing: every bit of the high half has its say.
+const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The low half; zero stands for none, and has the place of one.
+#[inline]
+fn tag(hash: u128) -> u64 {
+    (hash as u64).max(1)
+}
+
+/// A bit for each place that holds the tag; it is in one at most. No early exit: which of the four
 /// it is cannot be foreseen.
 #[inline]
-fn hits(ways: &[u128; WAY_COUNT], hash: u128) -> u32 {
-    (0..WAY_COUNT).fold(0, |hits, way| hits | u32::from(ways[way] == hash) << way)
+fn hits(ways: &[u64; WAY_COUNT], tag: u64) -> u32 {
+    (0..WAY_COUNT).fold(0, |hits, way| hits | u32::from(ways[way] == tag) << way)
 }
 
 #[cfg(test)]
@@ -87,12 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_list_to_whose_front_comes_what_is_asked_for() {
+    fn a_set_is_a_list_to_whose_front_comes_what_is_asked_for() {
         let (mut recent, mut naive) = (Recent::with_places(8), Vec::new());
         let mut number = 7u64;
         for _ in 0..20_000 {
             number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            // All of line one.
+            // All of one set.
             let (hash, is_new) = (u128::from(number >> 40) % 9 * 2 + 3, number >> 33 & 1 == 1);
             let before = naive.iter().position(|known| *known == hash);
             assert_eq!(recent.contains(hash), before.is_some());
@@ -110,23 +127,41 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_there_by_chance_and_the_last_of_a_line_stay() {
+    fn nothing_is_there_by_chance_and_the_last_of_a_set_stay() {
         let mut recent = Recent::with_places(16);
         for hash in [0, 1, 2, 3, 4, u128::MAX, 1 << 64] {
             assert!(!recent.contains(hash), "{hash}");
         }
-        // All of line one, the first of them twice.
+        let other = (1..).map(|high| high << 64 | 6).find(|hash| recent.set_of(*hash) > 0);
+        let other = other.expect("one of another set");
+        // All of set zero, the first of them twice.
         for hash in [5, 9, 5, 13, 17] {
             recent.insert(hash);
         }
-        recent.insert(6);
-        assert!([5, 9, 13, 17, 6].iter().all(|hash| recent.contains(*hash)));
+        recent.insert(other);
+        assert!([5, 9, 13, 17, other].iter().all(|hash| recent.contains(*hash)));
         recent.insert(21);
         assert!(!recent.contains(9), "the oldest goes");
-        assert!([5, 13, 17, 21, 6].iter().all(|hash| recent.contains(*hash)));
+        assert!([5, 13, 17, 21, other].iter().all(|hash| recent.contains(*hash)));
         assert!(recent.touch(5) && !recent.touch(9) && !recent.touch(1));
         [25, 29, 33].iter().for_each(|hash| recent.insert(*hash));
         assert!([5, 25, 29, 33].iter().all(|hash| recent.contains(*hash)), "asked for stays");
-        assert!(!recent.contains(21) && !recent.contains(1 << 64 | 5));
+        assert!(!recent.contains(21) && !recent.contains(other ^ 6 | 5));
+    }
+
+    /// Of one host, of one slot, and any: no set has many more than its share.
+    #[test]
+    fn hashes_that_begin_alike_use_all_sets() {
+        let recent = Recent::with_places(1 << 10);
+        for same_bits in [0, 12, 40] {
+            let mut counts = vec![0; recent.sets.len()];
+            let mut number = 1u64;
+            for _ in 0..counts.len() * 64 {
+                number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let high = (0xABCD_EF01_2345_6789 & !(u64::MAX >> same_bits)) | number >> same_bits;
+                counts[recent.set_of(u128::from(high) << 64)] += 1;
+            }
+            assert!(counts.iter().all(|count| (20..140).contains(count)), "{same_bits}");
+        }
     }
 }
