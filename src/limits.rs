@@ -291,16 +291,20 @@ pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 30;
 pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 /// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
-/// Fingerprints in the sieve's first gate, 16 bytes each: what it does not know may have to be
+/// Fingerprints in the sieve's first gate, 8 bytes each: what it does not know may have to be
 /// asked of the disk, so it is large, and its lines are asked of memory before they are needed.
 pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 20;
-/// Links of a core that were dealt with lately, by their text, 16 bytes each: with 20,000 hosts
+/// Links of a core that were dealt with lately, by their text, 8 bytes each: with 20,000 hosts
 /// whose pages share 50 links each, as many as pass between two pages of a host. Beyond it the
 /// oldest of a place is forgotten, and looked up as any other.
-pub const LINK_MEMO_COUNT: usize = 1 << 21;
+pub const LINK_MEMO_COUNT: usize = 1 << 22;
 /// Links of a page that are judged together, so that their cache lines come together: as many as
 /// most pages have.
 pub const LINK_BATCH_COUNT: usize = 64;
+/// As [`LINK_BATCH_COUNT`], of a parcel, which has the links of many pages. A new link's host is
+/// found in four steps, each of which waits for the one before: the more go together, the less each
+/// of them waits.
+pub const PARCEL_BATCH_COUNT: usize = 256;
 /// Of the Bloom filter when it is full; with eight bits set a URL, about 0.5 % false "maybe".
 pub const BLOOM_BITS_PER_URL: usize = 12;
 

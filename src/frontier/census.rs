@@ -67,7 +67,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// URLs of a host that were handed out and have not come to their end, ghosts included.
-    pub fn open_of(&self, host: HostId) -> impl ExactSizeIterator<Item = &OpenUrl> {
+    pub fn open_of(&self, host: HostId) -> impl Iterator<Item = &OpenUrl> {
         self.open.of(host)
     }
 

@@ -3,8 +3,9 @@
 
 use super::{Frontier, HostId, Sieve};
 use crate::flow::Class;
-use crate::limits::LINK_BATCH_COUNT;
+use crate::limits::PARCEL_BATCH_COUNT;
 use crate::url::{Fingerprint, HostKey, UrlId};
+use std::collections::VecDeque;
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
     /// That [`Frontier::knows_early`] is to be asked of a fingerprint.
@@ -28,9 +29,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// That URLs of these hosts, all foreseen, are to be queued: step by step, each as far as the
-    /// one before has told where to look. Beyond [`LINK_BATCH_COUNT`] hosts it gives up.
+    /// one before has told where to look. Beyond [`PARCEL_BATCH_COUNT`] hosts it gives up.
     pub fn foresee_hosts(&self, keys: impl Iterator<Item = HostKey>) {
-        let mut hosts = [HostId(0); LINK_BATCH_COUNT];
+        let mut hosts = [HostId(0); PARCEL_BATCH_COUNT];
         let mut count = 0;
         for (host, found) in hosts.iter_mut().zip(keys.filter_map(|key| self.hosts.guess(key))) {
             *host = found;
@@ -42,6 +43,23 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         hosts.iter().for_each(|host| self.tails.foresee(*host, &self.hosts[*host]));
         hosts.iter().for_each(|host| self.hosts[*host].foresee_records());
         hosts.iter().for_each(|host| self.tails.foresee_records(*host, &self.hosts[*host]));
+    }
+
+    /// That the hosts at the front of a list will give up what exceeds their heads, one after the
+    /// other: those further behind have their records asked for, those before them their queues.
+    pub(super) fn foresee_spill(&self, list: &VecDeque<HostId>) {
+        const STEP: usize = 4;
+        if let Some(host) = list.get(3 * STEP) {
+            self.hosts[*host].foresee();
+        }
+        if let Some(host) = list.get(2 * STEP) {
+            self.hosts[*host].foresee_queues();
+            self.tails.foresee(*host, &self.hosts[*host]);
+        }
+        if let Some(host) = list.get(STEP) {
+            self.hosts[*host].foresee_records();
+            self.tails.foresee_records(*host, &self.hosts[*host]);
+        }
     }
 
     /// That the hosts behind the one that was popped will be: the next but two has its record asked

@@ -69,9 +69,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         pack.u8(from.turns_cursor());
         let is_waiting = from.eligible_at > self.now;
         pack.u64(if is_waiting { wall_of(from.eligible_at).0 } else { 0 });
-        let open = self.open.of(host);
-        pack.u32(open.len() as u32);
-        for open in open {
+        pack.u32(self.open.of(host).count() as u32);
+        for open in self.open.of(host) {
             pack.u64(open.waits_until.map_or(0, |until| wall_of(until).0));
             open.queued.pack(pack);
         }

@@ -10,6 +10,7 @@ use crate::base::Time;
 use crate::flow::Via;
 use crate::url::Fingerprint;
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use std::collections::VecDeque;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +26,35 @@ pub struct OpenUrls {
     count: usize,
 }
 
+/// Most hosts have one, which lies in the table itself.
+enum OfHost {
+    One(Fingerprint, OpenUrl),
+    Many(Many),
+}
+
 /// URLs end mostly in the order in which they were handed out: the first is found at once, and
 /// nothing behind it moves. One that is not there is looked for among the fingerprints alone: a
 /// crawl of one site has a thousand URLs that await their sync.
 #[derive(Default)]
-struct OfHost {
+struct Many {
     fingerprints: VecDeque<Fingerprint>,
     urls: VecDeque<OpenUrl>,
+}
+
+impl Many {
+    fn push(&mut self, fingerprint: Fingerprint, url: OpenUrl) {
+        self.fingerprints.push_back(fingerprint);
+        self.urls.push_back(url);
+    }
+
+    fn remove(&mut self, fingerprint: Fingerprint) -> bool {
+        let index = self.fingerprints.iter().position(|open| *open == fingerprint);
+        index.inspect(|index| {
+            self.fingerprints.remove(*index);
+            self.urls.remove(*index);
+        });
+        index.is_some()
+    }
 }
 
 impl OpenUrls {
@@ -41,31 +64,49 @@ impl OpenUrls {
             return;
         }
         let fingerprint = queued.url.fingerprint();
-        self.close(host, fingerprint);
-        let of_host = self.by_host.entry(host).or_default();
-        of_host.fingerprints.push_back(fingerprint);
-        of_host.urls.push_back(OpenUrl { queued: queued.clone(), waits_until });
-        self.count += 1;
+        let url = OpenUrl { queued: queued.clone(), waits_until };
+        match self.by_host.entry(host) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(OfHost::One(fingerprint, url));
+                self.count += 1;
+            }
+            Entry::Occupied(occupied) => {
+                let of_host = occupied.into_mut();
+                let mut many = match std::mem::replace(of_host, OfHost::Many(Many::default())) {
+                    OfHost::One(first, only) => {
+                        Many { fingerprints: VecDeque::from([first]), urls: VecDeque::from([only]) }
+                    }
+                    OfHost::Many(many) => many,
+                };
+                self.count += usize::from(!many.remove(fingerprint));
+                many.push(fingerprint, url);
+                *of_host = OfHost::Many(many);
+            }
+        }
     }
 
     /// It is back in its queue, or at its end. False if it was not open.
     pub fn close(&mut self, host: HostId, fingerprint: Fingerprint) -> bool {
-        let Some(of_host) = self.by_host.get_mut(&host) else { return false };
-        let Some(index) = of_host.fingerprints.iter().position(|open| *open == fingerprint) else {
-            return false;
+        let Entry::Occupied(mut occupied) = self.by_host.entry(host) else { return false };
+        let (is_closed, is_last) = match occupied.get_mut() {
+            OfHost::One(first, _) => (*first == fingerprint, *first == fingerprint),
+            OfHost::Many(many) => (many.remove(fingerprint), many.urls.is_empty()),
         };
-        of_host.fingerprints.remove(index);
-        of_host.urls.remove(index);
-        if of_host.urls.is_empty() {
-            self.by_host.remove(&host);
+        if is_last {
+            occupied.remove();
         }
-        self.count -= 1;
-        true
+        self.count -= usize::from(is_closed);
+        is_closed
     }
 
     /// In the order in which they were handed out.
-    pub fn of(&self, host: HostId) -> impl ExactSizeIterator<Item = &OpenUrl> {
-        self.by_host.get(&host).map(|of_host| of_host.urls.iter()).unwrap_or_default()
+    pub fn of(&self, host: HostId) -> impl Iterator<Item = &OpenUrl> {
+        let (one, many) = match self.by_host.get(&host) {
+            Some(OfHost::One(_, url)) => (Some(url), None),
+            Some(OfHost::Many(many)) => (None, Some(&many.urls)),
+            None => (None, None),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     pub fn has(&self, host: HostId) -> bool {

@@ -5,14 +5,15 @@
 //! cores' hosts, given to whoever sends them; a [`Tally`]. Owned by one core.
 //!
 //! Most links are known, and what costs is to find that out: every gate is a table larger than the
-//! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] at a time, and
-//! each gate's memory is asked for before the first is judged:
+//! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] of a page at a
+//! time, and each gate's memory is asked for before the first is judged:
 //! 1. Keys of all; those that the memo knows are done, and those that stand in the batch before.
 //! 2. The others are joined and normalised in buffers that are used again, and hashed once.
 //! 3. URL seen: what it has seen of late first, then all of it for the others. Known ones are done.
 //! 4. The few that are left are offered one by one.
 //!
-//! What comes from other cores begins with the third: it was joined and hashed where it was found.
+//! What comes from other cores begins with the third, [`PARCEL_BATCH_COUNT`] at a time: it was
+//! joined and hashed where it was found.
 //!
 //! What is asked for beforehand changes nothing, and between the check of a URL and its offer only
 //! links of the same batch are taken: one that stands in the batch twice is checked again.
@@ -21,7 +22,7 @@ use super::memo::{Bases, LinkMemo};
 use crate::base::Time;
 use crate::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
 use crate::frontier::{Frontier, Offered, Seen, Sieve};
-use crate::limits::LINK_BATCH_COUNT;
+use crate::limits::{LINK_BATCH_COUNT, PARCEL_BATCH_COUNT};
 use crate::url::{Base, Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
 use std::cell::RefMut;
 
@@ -200,8 +201,8 @@ impl LinkDesk {
     /// Takes URLs of own hosts in that another core has found.
     pub fn take(&mut self, ways: &impl Ways, parcel: &Parcel, now: Time) -> Tally {
         let mut tally = Tally::default();
-        for (batch, ids) in parcel.ids().chunks(LINK_BATCH_COUNT).enumerate() {
-            let start = batch * LINK_BATCH_COUNT;
+        for (batch, ids) in parcel.ids().chunks(PARCEL_BATCH_COUNT).enumerate() {
+            let start = batch * PARCEL_BATCH_COUNT;
             let frontier = ways.frontier();
             ids.iter().for_each(|id| frontier.foresee(id.fingerprint));
             drop(frontier);
@@ -259,7 +260,7 @@ fn admit<'c>(
     mut settled: impl FnMut(usize, Offered),
 ) {
     let mut frontier = ways.frontier();
-    let mut left = [(0, Seen::New); LINK_BATCH_COUNT];
+    let mut left = [(0, Seen::New); PARCEL_BATCH_COUNT];
     let (mut open_count, mut left_count) = (0, 0);
     for (index, id) in ids.iter().enumerate() {
         if frontier.knows_early(id.fingerprint) {
@@ -289,9 +290,14 @@ fn admit<'c>(
     // What waits for the disk has no need of its host yet.
     let new = left.iter().filter(|(_, seen)| *seen == Seen::New);
     frontier.foresee_hosts(new.map(|(index, _)| ids[*index].host));
+    // Whether one may have stood before, by some of its bits: of a few dozen hardly any.
+    let mut met = [0u64; 16];
     for (place, (index, seen)) in left.iter().enumerate() {
         let id = ids[*index];
-        let is_again = left[..place].iter().any(|(before, _)| ids[*before] == id);
+        let (word, bit) = (id.fingerprint.0 as usize % met.len(), id.fingerprint.0 >> 4 & 63);
+        let is_again =
+            met[word] >> bit & 1 == 1 && left[..place].iter().any(|(before, _)| ids[*before] == id);
+        met[word] |= 1 << bit;
         let seen = if is_again { frontier.check(id.fingerprint) } else { *seen };
         let note = |queued: &Queued<&str>| ways.admitted(queued);
         settled(*index, frontier.offer_checked(seen, id, candidate(*index), now, note));

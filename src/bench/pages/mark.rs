@@ -21,6 +21,8 @@ pub struct Mark {
     /// Links of all pages.
     pub tally: Tally,
     pub wait_count: u64,
+    /// Of URL seen, while the pages were timed.
+    pub merge_count: u64,
     pub resident_bytes: u64,
     /// The machine's, while the pages were timed.
     pub worth: Worth,
@@ -49,8 +51,8 @@ impl Mark {
         format!(
             "{:>10} queued  {:>6.0} pages/s by CPU, {:>6.0} by wall  {:>6.0} ns a page: pop {:.0}, \
              send {:.0}, links {:.0}, disk {:.0}  links: {remembered:.1} remembered, \
-             {known:.1} known, {deferred:.1} deferred, {new:.1} new  {} waits  {:.0} ns a push, \
-             filling  {:.0} MB  {:.0} ns a load, {:.0} a hash\n",
+             {known:.1} known, {deferred:.1} deferred, {new:.1} new  {} waits  {} merges  \
+             {:.0} ns a push, filling  {:.0} MB  {:.0} ns a load, {:.0} a hash\n",
             self.queued_count,
             by_cpu,
             by_wall,
@@ -60,6 +62,7 @@ impl Mark {
             self.links_ns,
             self.jobs_ns,
             self.wait_count,
+            self.merge_count,
             self.fill_ns,
             self.resident_bytes as f64 / 1e6,
             self.worth.load_ns,
@@ -83,6 +86,7 @@ pub fn json(marks: &[Mark]) -> Value {
             "fill_ns": mark.fill_ns,
             "links_a_page": mark.shares(),
             "waits": mark.wait_count,
+            "merges": mark.merge_count,
             "resident_bytes": mark.resident_bytes,
             "machine": mark.worth.json(),
         })

@@ -45,10 +45,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// Fills a batch, of one class, from the queues whose turn it is to give way.
     fn gather(&mut self) {
-        let Frontier { tails, hosts, .. } = self;
-        for class in tails.classes_to_spill() {
+        for class in self.tails.classes_to_spill() {
             // Once round: a host may have to keep what it has, and stays listed.
-            for _ in 0..tails.spill_lists[class.index()].len() {
+            for _ in 0..self.tails.spill_lists[class.index()].len() {
+                self.foresee_spill(&self.tails.spill_lists[class.index()]);
+                let Frontier { tails, hosts, .. } = self;
                 let Some(id) = tails.spill_lists[class.index()].pop_front() else { break };
                 let host = &mut hosts[id];
                 host.set_spill_listed(class, false);
@@ -58,7 +59,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
                     return;
                 }
             }
-            if tails.batch.is_some() {
+            if self.tails.batch.is_some() {
                 return;
             }
         }
