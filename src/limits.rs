@@ -460,8 +460,8 @@ pub const TURN_FADE_COUNT_MAX: usize = 256;
 pub const DIGEST_COUNT_MAX: usize = 1 << 22;
 /// Payloads, and bytes of them, that wait for their digest together before it is made: half of what
 /// a core's own cache holds.
-pub const DIGEST_BATCH_COUNT: usize = 8;
-pub const DIGEST_BATCH_BYTES: usize = 256 * 1024;
+pub const DIGEST_BATCH_COUNT: usize = 16;
+pub const DIGEST_BATCH_BYTES: usize = 512 * 1024;
 /// Bits in which near-duplicates may differ; four blocks find up to three.
 pub const NEAR_DISTANCE_MAX: u32 = 3;
 /// Pages kept per SimHash block value; the oldest is overwritten.

@@ -82,7 +82,7 @@ mod tests {
         while !desk.is_full() {
             let (done, result) = oneshot::channel();
             let number = results.len();
-            let response = vec![number as u8; 1_000 * (number % 3) + 10];
+            let response = vec![number as u8; 1_000 * (number % 3) + 20];
             desk.put(Waiting { response, head_len: number, done });
             results.push(result);
         }
@@ -96,7 +96,7 @@ mod tests {
             else {
                 panic!("it is done");
             };
-            assert_eq!(response, vec![number as u8; 1_000 * (number % 3) + 10]);
+            assert_eq!(response, vec![number as u8; 1_000 * (number % 3) + 20]);
             assert_eq!(digest, PayloadDigest::of(&response[number..]));
         }
     }
