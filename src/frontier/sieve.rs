@@ -1,8 +1,9 @@
 //! URL seen: has this URL been taken before?
 //!
 //! Owns the fingerprints of every URL the core ever queued. In: fingerprints of normalised URLs.
-//! Out: [`Seen`]. Invariant: a URL is called `Known` only if its own fingerprint was admitted, so a
-//! Bloom filter's error never loses a URL; it is only answered later.
+//! Out: [`Seen`]. Invariant: a URL is called `Known` only if its own fingerprint was admitted, or
+//! deferred for a merge that will judge it; so a Bloom filter's error never loses a URL, which is
+//! only answered later.
 //!
 //! Three gates, cheapest first: a direct-mapped cache of recent fingerprints (most links of a page
 //! were on the last page), a Bloom filter whose "no" is final, and an exact set for its "maybe".

@@ -12,8 +12,9 @@
 //!    yet, are all there is, and answer at once.
 //! 2. [`Sieve::admit`]: it joins `fresh` and the filter. A full `fresh` is frozen, sorted and
 //!    written as a run (flush), while a new one fills.
-//! 3. [`Sieve::defer`]: it joins the batch. A batch that is large or old, or that an idle shard
-//!    waits for, is sorted and looked up in the runs, in one sequential pass (merge).
+//! 3. [`Sieve::defer`]: it joins the batch, and the recent ones. A batch that is large or old, or
+//!    that an idle shard waits for, is sorted and looked up in the runs, in one sequential pass
+//!    (merge).
 //! 4. [`DiskSieve::judge`]: candidates found in a run are known. The others are looked up in
 //!    `fresh` and, if they are not there either, admitted and handed out by [`Sieve::settle`], in
 //!    the order in which they came.
@@ -497,7 +498,10 @@ impl<F> Sieve for DiskSieve<F> {
         }
     }
 
+    /// From now on it counts as recent: if it is new the merge says so of this candidate, and others
+    /// of its URL have no need to wait beside it.
     fn defer(&mut self, fingerprint: Fingerprint, candidate: &Candidate<&str>, now: Time) {
+        self.recent.insert(fingerprint.0);
         self.gathering.push(fingerprint, candidate, now);
     }
 
