@@ -288,21 +288,8 @@ impl Course {
                 spent.send_ns += self.send_links(&visits, &texts, &mut parcel);
             }
             let made = self.clocks();
-            let (now, mut desk) = (self.now.get(), self.desk.borrow_mut());
-            if self.links == Links::Urls {
-                sum.add(desk.take(self.as_ref(), &parcel, now));
-            }
-            for (page, (host, queued)) in visits.drain(..).enumerate() {
-                if self.links == Links::Texts {
-                    let links = texts.of_page(page);
-                    sum.add(desk.route(self.as_ref(), &queued.url, links, 2, now));
-                }
-                let mut frontier = self.frontier.borrow_mut();
-                frontier.complete(host, queued.url.fingerprint());
-                frontier.release(host, now + self.delay());
-                done += 1;
-            }
-            drop(desk);
+            done += visits.len() as u64;
+            sum.add(self.bring(&mut visits, &texts, &parcel));
             let routed = self.clocks();
             self.look_after().await?;
             let ended = self.clocks();
@@ -313,6 +300,30 @@ impl Course {
         }
         spent.wall_ns += spent.send_ns;
         Ok((spent, sum, done))
+    }
+
+    /// Brings the links of the pages under way in, and ends the pages.
+    fn bring(
+        self: &Rc<Self>,
+        visits: &mut Vec<(HostId, Queued)>,
+        texts: &Texts,
+        parcel: &Parcel,
+    ) -> Tally {
+        let (now, mut desk) = (self.now.get(), self.desk.borrow_mut());
+        let mut sum = Tally::default();
+        if self.links == Links::Urls {
+            sum.add(desk.take(self.as_ref(), parcel, now));
+        }
+        for (page, (host, queued)) in visits.drain(..).enumerate() {
+            if self.links == Links::Texts {
+                let links = texts.of_page(page);
+                sum.add(desk.route(self.as_ref(), &queued.url, links, 2, now));
+            }
+            let mut frontier = self.frontier.borrow_mut();
+            frontier.complete(host, queued.url.fingerprint());
+            frontier.release(host, now + self.delay());
+        }
+        sum
     }
 
     fn merge_count(&self) -> u64 {
