@@ -18,7 +18,7 @@ use support::short;
 const LINK_COUNT: u64 = 60;
 const NEW_LINK_COUNT: u64 = 6;
 /// Their links are more than the memo holds: as they come round they are not remembered.
-const PAGE_COUNT: u64 = 50_000;
+const PAGE_COUNT: u64 = 100_000;
 const _: () = assert!(PAGE_COUNT * LINK_COUNT > LINK_MEMO_COUNT as u64);
 
 /// A core that owns all hosts.
