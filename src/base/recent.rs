@@ -1,10 +1,11 @@
-//! Hashes of late: what was there a moment ago. A miss says nothing. A hit is told by 64 bits of the
-//! hash and by its place, which other bits choose: of a crawl of a billion pages with 60 links each,
-//! one in seventy million would take one hash for another (four in 2^64 for each question).
+//! Hashes of late: what was there a moment ago. A miss says nothing. A hit is told by 64 bits of
+//! the hash and by its place, which other bits choose: of crawls of a billion pages with 60 links
+//! each, one in seventy million would take one hash for another (four in 2^64 for each question).
 //!
 //! A hash has half a cache line, which holds the last four that came to it or were asked for. Four
 //! and not one: with a single place, two links of a page that meet there turn each other out on
-//! every page. The one asked for last stays longest: what is on many pages outlasts what comes once.
+//! every page. The one asked for last stays longest: what is on many pages outlasts what comes
+//! once.
 //!
 //! Not the whole hash, which was kept before: of twice the size, the table had half as many of its
 //! pages in the translation caches, and each look-up outside of them costs more than the look.

@@ -18,9 +18,9 @@
 //! What the other core does is timed too: the hash of each URL, and its way into the parcel.
 //!
 //! Time is virtual: [`PAGE_NS`] a page, so that hosts come back, and deferred links wait for their
-//! merge, as they would at 100,000 pages/s. [`STRIDE`] pages are under way at once. The making of the links is not timed; the disk's jobs
-//! are. Beside each mark stands what the machine was worth in that time. At the end all that was
-//! taken must be queued or have come out, none twice.
+//! merge, as they would at 100,000 pages/s. [`STRIDE`] pages are under way at once. The making of
+//! the links is not timed; the disk's jobs are. Beside each mark stands what the machine was worth
+//! in that time. At the end all that was taken must be queued or have come out, none twice.
 
 mod mark;
 

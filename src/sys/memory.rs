@@ -99,8 +99,8 @@ pub fn keep_freed() {
 }
 
 /// Has the allocator go through all of its pages in search of free ones a hundred times less often
-/// than it would: with a million queues of hosts it has tens of thousands, and to look at each takes
-/// a core for milliseconds. It finds what it needs of one size without that.
+/// than it would: with a million queues of hosts it has tens of thousands, and to look at each
+/// takes a core for milliseconds. It finds what it needs of one size without that.
 pub fn sweep_seldom() {
     // SAFETY: sets a number that the allocator reads; may be called at any time.
     unsafe { mi_option_set(GENERIC_COLLECT, GENERIC_COLLECT_MAX) }

@@ -498,8 +498,8 @@ impl<F> Sieve for DiskSieve<F> {
         }
     }
 
-    /// From now on it counts as recent: if it is new the merge says so of this candidate, and others
-    /// of its URL have no need to wait beside it.
+    /// From now on it counts as recent: if it is new the merge says so of this candidate, and
+    /// others of its URL have no need to wait beside it.
     fn defer(&mut self, fingerprint: Fingerprint, candidate: &Candidate<&str>, now: Time) {
         self.recent.insert(fingerprint.0);
         self.gathering.push(fingerprint, candidate, now);
