@@ -132,27 +132,33 @@ mod tests {
 
     #[test]
     fn what_is_open_is_what_was_handed_out_and_not_closed_in_that_order() {
-        let (mut open, mut naive) = (OpenUrls::default(), Vec::<(usize, Option<Time>)>::new());
-        let mut state = 1u64;
-        for step in 0..5_000 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let number = (state >> 33) as usize % 40;
-            let was_open = naive.iter().any(|(of, _)| *of == number);
-            naive.retain(|(of, _)| *of != number);
-            if state >> 60 < 9 {
-                let waits_until = (step % 3 == 0).then_some(Time(step));
-                open.hand_out(HostId(3), &queued(number), waits_until);
-                naive.push((number, waits_until));
-            } else {
-                let fingerprint = queued(number).url.fingerprint();
-                assert_eq!(open.close(HostId(3), fingerprint), was_open);
+        // Few come and go one by one, of many there are always some.
+        for number_count in [2, 40] {
+            let (mut open, mut naive) = (OpenUrls::default(), Vec::<(usize, Option<Time>)>::new());
+            let mut state = 1u64;
+            for step in 0..5_000 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let number = (state >> 33) as usize % number_count;
+                let was_open = naive.iter().any(|(of, _)| *of == number);
+                naive.retain(|(of, _)| *of != number);
+                if state >> 60 < 9 {
+                    let waits_until = (step % 3 == 0).then_some(Time(step));
+                    open.hand_out(HostId(3), &queued(number), waits_until);
+                    naive.push((number, waits_until));
+                } else {
+                    let fingerprint = queued(number).url.fingerprint();
+                    assert_eq!(open.close(HostId(3), fingerprint), was_open);
+                }
+                assert!(
+                    !open.close(HostId(4), queued(number).url.fingerprint()),
+                    "of another host"
+                );
+                let found: Vec<_> =
+                    open.of(HostId(3)).map(|of| (of.queued.clone(), of.waits_until)).collect();
+                let meant: Vec<_> = naive.iter().map(|(of, until)| (queued(*of), *until)).collect();
+                assert_eq!(found, meant);
+                assert_eq!((open.count(), open.has(HostId(3))), (naive.len(), !naive.is_empty()));
             }
-            assert!(!open.close(HostId(4), queued(number).url.fingerprint()), "of another host");
-            let found: Vec<_> =
-                open.of(HostId(3)).map(|of| (of.queued.clone(), of.waits_until)).collect();
-            let meant: Vec<_> = naive.iter().map(|(of, until)| (queued(*of), *until)).collect();
-            assert_eq!(found, meant);
-            assert_eq!((open.count(), open.has(HostId(3))), (naive.len(), !naive.is_empty()));
         }
     }
 }
