@@ -295,7 +295,7 @@ pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
 /// asked of the disk, so it is large, and its lines are asked of memory before they are needed.
 pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 20;
 /// Links of a core that were dealt with lately, by their text, 8 bytes each: with 20,000 hosts
-/// whose pages share 50 links each, as many as pass between two pages of a host. Beyond it the
+/// whose pages share 50 links each, four times as many as pass between two pages of a host. Beyond it the
 /// oldest of a place is forgotten, and looked up as any other.
 pub const LINK_MEMO_COUNT: usize = 1 << 22;
 /// Links of a page that are judged together, so that their cache lines come together: as many as
@@ -459,7 +459,7 @@ pub const TURN_FADE_COUNT_MAX: usize = 256;
 /// Payloads remembered as stored; a forgotten one is stored again if it comes back.
 pub const DIGEST_COUNT_MAX: usize = 1 << 22;
 /// Payloads, and bytes of them, that wait for their digest together before it is made: half of what
-/// a core's own cache holds.
+/// a core's own cache holds, where that is a megabyte.
 pub const DIGEST_BATCH_COUNT: usize = 16;
 pub const DIGEST_BATCH_BYTES: usize = 512 * 1024;
 /// Bits in which near-duplicates may differ; four blocks find up to three.

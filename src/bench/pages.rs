@@ -491,7 +491,7 @@ impl Course {
         }
         loop {
             // By the clock that candidates were deferred by: by the system's, which is far ahead of
-            // it, every merge would be overdue and hold a few hundred instead of half a million.
+            // it, every merge would be overdue.
             let job = self.frontier.borrow_mut().sieve_mut().next_job(self.now.get(), is_idle);
             let Some(job) = job else { break };
             let course = self.clone();

@@ -2,8 +2,8 @@
 //!
 //! The processor's SHA-1 instructions each wait for the one before: a core that hashes one payload
 //! stands still half of the time. Two side by side fill the gaps: 25 KB take 8.7 us instead of
-//! 15.4 (aws-lc, one by one), where the unit can do more than one at a time. Where it cannot, and
-//! the processor has AVX-512, eight go side by side without it ([`wide`]). In: payloads. Out:
+//! 15.4 (aws-lc, one by one), where the unit can do more than one at a time. Where the processor
+//! has AVX-512, eight go side by side without it ([`wide`]). In: payloads. Out:
 //! their digests, in the same order; `None` where the processor has no such instructions, and the
 //! caller has another way, which is also the twin in the tests. Unsafe is a load of sixteen bytes
 //! out of an array of sixteen, and the naming of instructions that [`digest_all`] has asked the
