@@ -295,8 +295,8 @@ pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
 /// asked of the disk, so it is large, and its lines are asked of memory before they are needed.
 pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 20;
 /// Links of a core that were dealt with lately, by their text, 8 bytes each: with 20,000 hosts
-/// whose pages share 50 links each, four times as many as pass between two pages of a host. Beyond it the
-/// oldest of a place is forgotten, and looked up as any other.
+/// whose pages share 50 links each, four times as many as pass between two pages of a host. Beyond
+/// it the oldest of a place is forgotten, and looked up as any other.
 pub const LINK_MEMO_COUNT: usize = 1 << 22;
 /// Links of a page that are judged together, so that their cache lines come together: as many as
 /// most pages have.
