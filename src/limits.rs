@@ -291,19 +291,19 @@ pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 30;
 pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 /// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
-/// Fingerprints in the sieve's first gate, 8 bytes each, at first. What it does not know may have
-/// to be asked of the disk, so each new one brings room for four ...
+/// Fingerprints in the sieve's first gate, 8 bytes each, at first. What it does not know may have to
+/// be asked of the disk, so each new one brings room for four ...
 pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 17;
 /// ... up to this, or what a setting says, and may say: a million hosts that bring eight new links
 /// each before one of them comes round, twice. Then the oldest of a place is forgotten.
 pub const RECENT_MB: usize = 128;
 pub const RECENT_MB_MAX: usize = 16 << 10;
-/// Links of a core that were dealt with lately, by their text, 8 bytes each, at first. Each that
-/// was known and not remembered gives it room for four more ...
+/// Links of a core that were dealt with lately, by their text, 8 bytes each, at first. Each that was
+/// known and not remembered gives it room for four more ...
 pub const LINK_MEMO_COUNT: usize = 1 << 17;
-/// ... up to this, or what a setting says, and may say: with 20,000 hosts whose pages share 50
-/// links each, four times as many as pass between two pages of a host. Beyond it the oldest of a
-/// place is forgotten, and looked up as any other.
+/// ... up to this, or what a setting says, and may say: with 20,000 hosts whose pages share 50 links
+/// each, four times as many as pass between two pages of a host. Beyond it the oldest of a place is
+/// forgotten, and looked up as any other.
 pub const LINK_MEMO_MB: usize = 32;
 pub const LINK_MEMO_MB_MAX: usize = 16 << 10;
 /// Links of a page that are judged together, so that their cache lines come together: as many as

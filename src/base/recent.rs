@@ -11,11 +11,10 @@
 //! pages in the translation caches, and each look-up outside of them costs more than the look.
 //!
 //! It may begin small and grow, a set at a time, when its owner says so ([`Recent::grow`]): where
-//! something new has come, or what was asked for had been forgotten. Linear hashing: the new set is
-//! the twin of one that is there, whose hashes are divided between the two by one bit more. That
-//! bit was not kept, so both have all four of them, and those that are in the wrong one are never
-//! asked for there and turned out. Nothing is forgotten by growing, and no moment costs more than
-//! one set.
+//! something new has come, or what was asked for had been forgotten. Linear hashing: the new set is the twin of one that is there,
+//! whose hashes are divided between the two by one bit more. That bit was not kept, so both have
+//! all four of them, and those that are in the wrong one are never asked for there and turned out.
+//! Nothing is forgotten by growing, and no moment costs more than one set.
 
 use crate::sys::memory;
 
