@@ -120,12 +120,11 @@ def compare(names, site_count):
         spread = [one["per_cpu"] for one in runs[name]]
         print(f"| {name} | {len(runs[name])} | {middle(name, 'pages'):.0f} | {middle(name, 'requests'):.0f} | {middle(name, 'rate'):.0f} "
               f"| {middle(name, 'cpu_us'):.0f} | {middle(name, 'per_cpu'):.0f} | {min(spread):.0f} to {max(spread):.0f} | {middle(name, 'rss'):.0f} |")
-    others = [name for name in names if name not in ("nephila", "wget2-null") and middle(name, "pages") > 0]
+    others = [name for name in names if name != "nephila" and middle(name, "pages") > 0]
     if others and "nephila" in names:
-        best = max(others, key=lambda name: middle(name, "per_cpu"))
-        times = lambda name: f"{middle('nephila', 'per_cpu') / middle(name, 'per_cpu'):.1f} times"
-        null = f"; {times('wget2-null')} those of wget2 where it keeps nothing" if "wget2-null" in names else ""
-        print(f"\nPages a CPU second: {times(best)} the best peer's ({best}){null}.\n")
+        others.sort(key=lambda name: middle(name, "per_cpu"), reverse=True)
+        times = [f"{middle('nephila', 'per_cpu') / middle(name, 'per_cpu'):.1f} times {name}" for name in others]
+        print(f"\nPages a CPU second, the best peer first: {', '.join(times)}.\n")
 
 
 def main():
