@@ -8,7 +8,6 @@ use nephila::base::Time;
 use nephila::flow::{Candidate, Class, Queued, Trail, Via};
 use nephila::frontier::{Caps, Frontier, MemorySieve};
 use nephila::journal::push_admitted;
-use nephila::limits::LINK_MEMO_COUNT;
 use nephila::shard::links::{LinkDesk, Ways};
 use nephila::url::{HostKey, Normaliser, Url, UrlId};
 use std::cell::{Cell, RefCell, RefMut};
@@ -19,7 +18,8 @@ const LINK_COUNT: u64 = 60;
 const NEW_LINK_COUNT: u64 = 6;
 /// Their links are more than the memo holds: as they come round they are not remembered.
 const PAGE_COUNT: u64 = 100_000;
-const _: () = assert!(PAGE_COUNT * LINK_COUNT > LINK_MEMO_COUNT as u64);
+const MEMORY_MB: usize = 32;
+const _: () = assert!(PAGE_COUNT * LINK_COUNT > (MEMORY_MB << 20) as u64 / 8);
 
 /// A core that owns all hosts.
 struct Core {
@@ -82,7 +82,7 @@ fn hrefs(numbers: impl Iterator<Item = u64>) -> Vec<String> {
 fn pages(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("links");
     group.throughput(Throughput::Elements(LINK_COUNT));
-    let (core, mut desk) = (core(), LinkDesk::default());
+    let (core, mut desk) = (core(), LinkDesk::new(MEMORY_MB));
     let (home, links) = (base(0), hrefs(0..LINK_COUNT));
     group.bench_function("all remembered", |bench| {
         bench.iter(|| {

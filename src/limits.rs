@@ -291,13 +291,21 @@ pub const QUEUED_URL_COUNT_MAX: u64 = 1 << 30;
 pub const QUEUED_URL_BYTES_MAX: u64 = 64 << 30;
 /// URLs the in-memory sieve remembers; beyond it no new URL is taken, and that is counted.
 pub const SEEN_URL_COUNT_MAX: usize = 1 << 28;
-/// Fingerprints in the sieve's first gate, 8 bytes each: what it does not know may have to be
-/// asked of the disk, so it is large, and its lines are asked of memory before they are needed.
-pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 20;
-/// Links of a core that were dealt with lately, by their text, 8 bytes each: with 20,000 hosts
-/// whose pages share 50 links each, four times as many as pass between two pages of a host. Beyond
-/// it the oldest of a place is forgotten, and looked up as any other.
-pub const LINK_MEMO_COUNT: usize = 1 << 22;
+/// Fingerprints in the sieve's first gate, 8 bytes each, at first. What it does not know may have
+/// to be asked of the disk, so each new one brings room for four ...
+pub const RECENT_FINGERPRINT_COUNT: usize = 1 << 17;
+/// ... up to this, or what a setting says, and may say: a million hosts that bring eight new links
+/// each before one of them comes round, twice. Then the oldest of a place is forgotten.
+pub const RECENT_MB: usize = 128;
+pub const RECENT_MB_MAX: usize = 16 << 10;
+/// Links of a core that were dealt with lately, by their text, 8 bytes each, at first. Each that
+/// was known and not remembered gives it room for four more ...
+pub const LINK_MEMO_COUNT: usize = 1 << 17;
+/// ... up to this, or what a setting says, and may say: with 20,000 hosts whose pages share 50
+/// links each, four times as many as pass between two pages of a host. Beyond it the oldest of a
+/// place is forgotten, and looked up as any other.
+pub const LINK_MEMO_MB: usize = 32;
+pub const LINK_MEMO_MB_MAX: usize = 16 << 10;
 /// Links of a page that are judged together, so that their cache lines come together: as many as
 /// most pages have.
 pub const LINK_BATCH_COUNT: usize = 64;
@@ -596,8 +604,10 @@ const _: () = {
     assert!(SKELETON_COUNT_MAX.is_multiple_of(8), "sets of eight");
     assert!(REPEATED_SEGMENT_COUNT_MAX < PATH_SEGMENT_COUNT_MAX);
     assert!(SITEMAP_KEPT_BYTES_MAX <= u32::MAX as usize, "ends of addresses are u32");
-    assert!(RECENT_FINGERPRINT_COUNT.is_power_of_two(), "indexed by a mask");
-    assert!(LINK_MEMO_COUNT.is_power_of_two(), "indexed by a mask");
+    assert!(RECENT_FINGERPRINT_COUNT * 8 <= 1 << 20, "one megabyte is the least that may be set");
+    assert!(LINK_MEMO_COUNT * 8 <= 1 << 20, "one megabyte is the least that may be set");
+    assert!(RECENT_MB_MAX << 20 <= 1 << 37, "sets of 32 bytes are numbered by 32 bits");
+    assert!(LINK_MEMO_MB_MAX << 20 <= 1 << 37, "sets of 32 bytes are numbered by 32 bits");
     assert!(SEED_LINE_BYTES_MAX > URL_BYTES_MAX, "every URL we take fits a line");
     assert!(SETTING_TEXT_BYTES_MAX * 8 <= HEAD_BYTES_MAX, "a User-Agent fits a request");
     assert!(TRY_LINE_BYTES_MAX >= DECODED_BYTES_MAX * 3, "a page fits a line, escaped or base64");

@@ -11,7 +11,7 @@ use support::{Crawl, crawl, settings};
 
 /// So few URLs in RAM that nearly every link is settled by a merge.
 fn small(seen_batch: usize) -> Settings {
-    Settings { seen_batch, ..settings() }
+    Settings { seen_batch, seen_memory_mb: 8, ..settings() }
 }
 
 fn spec(host_count: u32, page_count: u64) -> WebSpec {

@@ -9,13 +9,22 @@
 //!
 //! Not the whole hash, which was kept before: of twice the size, the table had half as many of its
 //! pages in the translation caches, and each look-up outside of them costs more than the look.
+//!
+//! It may begin small and grow, a set at a time, when its owner says so ([`Recent::grow`]): where
+//! something new has come, or what was asked for had been forgotten. Linear hashing: the new set is
+//! the twin of one that is there, whose hashes are divided between the two by one bit more. That
+//! bit was not kept, so both have all four of them, and those that are in the wrong one are never
+//! asked for there and turned out. Nothing is forgotten by growing, and no moment costs more than
+//! one set.
 
 use crate::sys::memory;
 
 pub struct Recent {
-    sets: Box<[Set]>,
-    /// Of a mixed hash: leaves the bits that choose a set.
-    shift: u32,
+    sets: Vec<Set>,
+    set_count_max: usize,
+    /// Of a mixed hash: the bits that choose a set, if there is one of that number. If not, it is
+    /// the one without the highest bit, whose twin is yet to come.
+    mask: usize,
 }
 
 /// The newest first. Zero: none.
@@ -27,14 +36,35 @@ const WAY_COUNT: usize = 4;
 const _: () = assert!(size_of::<Set>() == 32, "in one cache line");
 
 impl Recent {
-    /// `count` is a power of two; there are two sets at least.
+    /// There are two sets at least.
     pub fn with_places(count: usize) -> Recent {
-        assert!(count.is_power_of_two(), "chosen by bits");
+        Recent::growing(count, count)
+    }
+
+    /// Of `count` places at first and `count_max` at most. What is not there yet costs no memory.
+    pub fn growing(count: usize, count_max: usize) -> Recent {
         let set_count = (count / WAY_COUNT).max(2);
-        let mut sets = Vec::with_capacity(set_count);
+        let set_count_max = (count_max / WAY_COUNT).max(set_count);
+        assert!(set_count_max <= 1 << HASH_BITS, "every set has a number");
+        let mut sets = Vec::with_capacity(set_count_max);
         memory::want_huge_pages(sets.spare_capacity_mut());
         sets.resize(set_count, Set([0; WAY_COUNT]));
-        Recent { sets: sets.into(), shift: u64::BITS - set_count.ilog2() }
+        Recent { sets, set_count_max, mask: set_count.next_power_of_two() - 1 }
+    }
+
+    pub fn place_count(&self) -> usize {
+        self.sets.len() * WAY_COUNT
+    }
+
+    /// Room for a few more, unless it is as large as it may be.
+    #[inline]
+    pub fn grow(&mut self) {
+        let number = self.sets.len();
+        if number < self.set_count_max {
+            let twin = number - (1 << number.ilog2());
+            self.sets.push(self.sets[twin]);
+            self.mask |= number;
+        }
     }
 
     /// That a hash is to be asked for soon.
@@ -80,9 +110,14 @@ impl Recent {
     /// begin alike.
     #[inline]
     fn set_of(&self, hash: u128) -> usize {
-        (((hash >> 64) as u64).wrapping_mul(MIXER) >> self.shift) as usize
+        let mixed = ((hash >> 64) as u64).wrapping_mul(MIXER) >> (u64::BITS - HASH_BITS);
+        let number = mixed as usize & self.mask;
+        if number < self.sets.len() { number } else { number & (self.mask >> 1) }
     }
 }
+
+/// Of a mixed hash, that sets are chosen by: the upper half, in which all others have their say.
+const HASH_BITS: u32 = 32;
 
 /// The golden ratio's, as in Fibonacci hashing: every bit of the high half has its say.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -148,6 +183,48 @@ mod tests {
         [25, 29, 33].iter().for_each(|hash| recent.insert(*hash));
         assert!([5, 25, 29, 33].iter().all(|hash| recent.contains(*hash)), "asked for stays");
         assert!(!recent.contains(21) && !recent.contains(other ^ 6 | 5));
+    }
+
+    #[test]
+    fn nothing_is_forgotten_by_growing_and_what_is_new_has_the_new_room() {
+        let mut number = 7u64;
+        let mut hash = || {
+            number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            u128::from(number) << 64 | u128::from(number ^ number >> 29)
+        };
+        let mut recent = Recent::growing(8, 4_000);
+        let mut known: Vec<u128> = Vec::new();
+        for _ in 0..3_000 {
+            let before = recent.place_count();
+            known.retain(|hash| recent.contains(*hash));
+            recent.grow();
+            assert!(recent.place_count() == (before + WAY_COUNT).min(4_000));
+            assert!(known.iter().all(|hash| recent.contains(*hash)), "at {before} places");
+            let new = hash();
+            assert!(!recent.contains(new), "by chance");
+            recent.insert(new);
+            known.push(new);
+        }
+        // Three thousand in four thousand places: a set has three of them, some more than four.
+        let kept_count = known.iter().filter(|hash| recent.contains(**hash)).count();
+        assert!(kept_count > 2_300, "{kept_count}");
+        (0..40_000).for_each(|_| recent.insert(hash()));
+        let is_full = |Set(ways): &Set| ways.iter().all(|tag| *tag != 0);
+        assert!(recent.sets.iter().all(is_full), "every set is in use");
+    }
+
+    #[test]
+    fn a_table_that_has_grown_is_as_one_that_was_made_so() {
+        for place_count in [8, 12, 16, 20, 60, 64, 68, 1_024] {
+            let made = Recent::with_places(place_count);
+            let mut grown = Recent::growing(8, 1_024);
+            while grown.place_count() < place_count {
+                grown.grow();
+            }
+            for high in (0..2_000).map(|number| number * 0x1234_5678_9ABC_DEF7u128) {
+                assert_eq!(made.set_of(high << 64), grown.set_of(high << 64), "{place_count}");
+            }
+        }
     }
 
     /// Of one host, of one slot, and any: no set has many more than its share.

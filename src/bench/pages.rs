@@ -37,7 +37,7 @@ use crate::frontier::tails::{self, Files};
 use crate::frontier::{Caps, Frontier, HostId, Next, Offered, Sieve};
 use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
-use crate::limits::SEEN_STEP_COUNT;
+use crate::limits::{LINK_MEMO_MB, SEEN_STEP_COUNT};
 use crate::shard::links::{LinkDesk, Tally, Ways};
 use crate::sys::process;
 use crate::url::{HostKey, Normaliser, Url, UrlId};
@@ -203,7 +203,7 @@ impl Course {
             tell,
             frontier: RefCell::new(frontier),
             files: Files::new("queues".into()),
-            desk: RefCell::default(),
+            desk: RefCell::new(LinkDesk::new(LINK_MEMO_MB)),
             normaliser: Normaliser::new(&[]),
             made_counts: RefCell::new(vec![0; plan.host_count as usize]),
             recent: RefCell::default(),

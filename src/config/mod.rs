@@ -49,6 +49,15 @@ settings! {
             "MB per core",
             "Queued URLs held in RAM, beyond the next few of each host; the rest is on disk. 0 \
              keeps no others: for tests.";
+        seen_memory_mb: usize = limits::RECENT_MB, 1..=limits::RECENT_MB_MAX,
+            "MB per core",
+            "URLs that are known without asking the disk, 8 bytes each, the last ones that came: \
+             enough if it holds what a core finds between two visits to a host. It takes no more \
+             than it needs.";
+        link_memory_mb: usize = limits::LINK_MEMO_MB, 1..=limits::LINK_MEMO_MB_MAX,
+            "MB per core",
+            "Links that are known by their text, without being joined and normalised, 8 bytes \
+             each. It takes no more than it needs.";
         host_cold_seconds: u64 = 3_600, 0..=u64::MAX >> 34, "s",
             "A host that has had nothing to fetch for so long leaves RAM; its page count stays.";
         host_memory_count: usize = limits::HOST_MEMORY_COUNT, 0..=limits::HOST_COUNT_MAX,

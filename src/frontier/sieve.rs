@@ -113,9 +113,7 @@ impl MemorySieve {
     /// `url_count` is what it has room for before it first grows.
     pub fn with_room_for(url_count: usize) -> MemorySieve {
         MemorySieve {
-            recent: Recent::with_places(
-                url_count.next_power_of_two().min(RECENT_FINGERPRINT_COUNT),
-            ),
+            recent: Recent::with_places(url_count.min(RECENT_FINGERPRINT_COUNT)),
             bloom: Bloom::with_room_for(url_count),
             exact: HashTable::with_capacity(url_count),
             url_count_max: SEEN_URL_COUNT_MAX,

@@ -75,19 +75,18 @@ struct Link {
     again_count: u64,
 }
 
-impl Default for LinkDesk {
-    fn default() -> LinkDesk {
+impl LinkDesk {
+    /// With so much room for links that are remembered.
+    pub fn new(memory_mb: usize) -> LinkDesk {
         let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
         let found = || Link { key: 0, url: Scratch::default(), again_count: 0 };
         LinkDesk {
-            memo: LinkMemo::default(),
+            memo: LinkMemo::new(memory_mb),
             found: std::iter::repeat_with(found).take(LINK_BATCH_COUNT).collect(),
             ids: vec![none; LINK_BATCH_COUNT],
         }
     }
-}
 
-impl LinkDesk {
     /// Brings the links of a page that was found at `depth - 1` to where they belong.
     pub fn route<'l>(
         &mut self,
@@ -160,7 +159,7 @@ impl LinkDesk {
                 met.put(place, found_count);
             } else {
                 ways.send(id, &candidate(&found.url, depth));
-                self.memo.remember(*key);
+                self.memo.remember_again(*key);
                 tally.sent_count += 1;
             }
         }
@@ -187,12 +186,14 @@ impl LinkDesk {
             |index, offered| {
                 tally.count(offered);
                 let Link { key, again_count, .. } = found[index];
-                if let Offered::Dropped(_) = offered {
+                match offered {
                     // It is to be judged again, should it come again; here it would be the same.
-                    (0..again_count).for_each(|_| tally.count(offered));
-                } else {
+                    Offered::Dropped(_) => (0..again_count).for_each(|_| tally.count(offered)),
+                    Offered::Queued => self.memo.remember(key),
+                    Offered::Known | Offered::Later => self.memo.remember_again(key),
+                }
+                if !matches!(offered, Offered::Dropped(_)) {
                     tally.remembered_count += again_count;
-                    self.memo.remember(key);
                 }
             },
         );
@@ -500,7 +501,7 @@ mod tests {
                 1..6,
             ),
         ) {
-            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::default());
+            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::new(1));
             for (base, hrefs) in &pages {
                 let base = Url::parse(base).expect("a base");
                 let texts = hrefs.iter().map(String::as_str);
@@ -528,7 +529,7 @@ mod tests {
         fn links_by_mail_fare_as_links_one_by_one(
             hrefs in prop::collection::vec(href(), 0..400),
         ) {
-            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::default());
+            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::new(1));
             let base = Url::parse("http://a.test/").expect("a base");
             let urls = hrefs.iter().filter_map(|href| base.join(href).ok());
             let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());

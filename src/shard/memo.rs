@@ -17,12 +17,6 @@ pub(super) struct LinkMemo {
     path: Vec<u8>,
 }
 
-impl Default for LinkMemo {
-    fn default() -> LinkMemo {
-        LinkMemo { recent: Recent::with_places(LINK_MEMO_COUNT), path: Vec::new() }
-    }
-}
-
 /// What a link means depends on where it stands. Most links lead to a path of their page's own
 /// origin, however they are spelled: these are told by origin and path, so that `../b`, `/a/b` and
 /// `http://host/a/b` are remembered as one. Whatever is odd is told by its text and its whole base.
@@ -189,6 +183,12 @@ fn key_of(text: &[u8], seed: u64) -> u128 {
 }
 
 impl LinkMemo {
+    /// Of `size_mb` at most.
+    pub(super) fn new(size_mb: usize) -> LinkMemo {
+        let count_max = (size_mb << 20) / size_of::<u64>();
+        LinkMemo { recent: Recent::growing(LINK_MEMO_COUNT, count_max), path: Vec::new() }
+    }
+
     /// A link's key, of which [`LinkMemo::knows`] is to be asked soon.
     pub(super) fn foresee(&mut self, bases: &Bases<'_>, href: &str) -> u128 {
         let key = bases.key(href, &mut self.path);
@@ -203,6 +203,13 @@ impl LinkMemo {
 
     pub(super) fn remember(&mut self, key: u128) {
         self.recent.insert(key);
+    }
+
+    /// As [`LinkMemo::remember`], of a link that was known, or may have been: had the memo been
+    /// larger it would have said so.
+    pub(super) fn remember_again(&mut self, key: u128) {
+        self.recent.insert(key);
+        self.recent.grow();
     }
 }
 
@@ -340,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_link_is_known_once_it_was_remembered() {
-        let mut memo = LinkMemo::default();
+        let mut memo = LinkMemo::new(1);
         let base = Url::parse("http://a.test/x").expect("a base");
         let bases = Bases::of(&base);
         let keys = ["/a", "/b"].map(|href| memo.foresee(&bases, href));

@@ -312,7 +312,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             is_dealt,
             disk: DiskCare::default(),
             costs: Costs::default(),
-            links: RefCell::default(),
+            links: RefCell::new(LinkDesk::new(settings.link_memory_mb)),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),

@@ -22,7 +22,9 @@ fn flip(part: &str) -> Fates {
     for seed in 0..25 {
         let plan = plan(seed);
         // So little room that runs and segments are written soon.
-        let settings = Settings { seen_batch: 16, frontier_memory_mb: 0, ..plan.settings.clone() };
+        let (seen_batch, seen_memory_mb, frontier_memory_mb) = (16, 8, 0);
+        let settings =
+            Settings { seen_batch, seen_memory_mb, frontier_memory_mb, ..plan.settings.clone() };
         let spec = WebSpec { page_count: 200, ..plan.spec.clone() };
         let plan = CrawlPlan { settings, spec, ..plan };
         let sim = Sim::new(plan.seed);

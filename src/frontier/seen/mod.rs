@@ -125,7 +125,7 @@ impl<F> DiskSieve<F> {
     pub fn new(limits: SeenLimits) -> DiskSieve<F> {
         DiskSieve {
             limits,
-            recent: Recent::with_places(limits.recent_count),
+            recent: Recent::growing(limits.recent_count, limits.recent_count_max),
             filter: Filter::new(|_| limits.slice_url_count),
             fresh: Fresh::with_room_for(room_of(&limits)),
             frozen: None,
@@ -487,6 +487,9 @@ impl<F> Sieve for DiskSieve<F> {
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
+        // By a set for each: half of them would do if they lay evenly, and what is turned out early
+        // is asked of the disk.
+        self.recent.grow();
         self.recent.insert(fingerprint.0);
         // What the filter does not have is not among the frozen: its line is at hand, theirs not.
         let in_frozen = |frozen: &Rc<Fresh>| frozen.contains(fingerprint);

@@ -7,8 +7,9 @@ use std::time::Duration;
 /// When work is due, and when the shard must wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenLimits {
-    /// A power of two, two at least.
+    /// Of the recent ones, at first and at most.
     pub recent_count: usize,
+    pub recent_count_max: usize,
     pub fresh_count: usize,
     pub fresh_count_max: usize,
     pub batch_count: usize,
@@ -28,9 +29,11 @@ impl SeenLimits {
             let scaled = whole as u128 * fresh_count as u128 / limits::SEEN_FRESH_COUNT as u128;
             usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
         };
-        let recent_count = scaled(limits::RECENT_FINGERPRINT_COUNT).next_power_of_two();
+        // Merges that are larger than usual need no more of it.
+        let recent_scaled = |whole: usize| scaled(whole).min(whole);
         SeenLimits {
-            recent_count: recent_count.clamp(2, limits::RECENT_FINGERPRINT_COUNT),
+            recent_count: recent_scaled(limits::RECENT_FINGERPRINT_COUNT),
+            recent_count_max: recent_scaled((limits::RECENT_MB << 20) / size_of::<u64>()),
             fresh_count,
             fresh_count_max: scaled(limits::SEEN_FRESH_COUNT_MAX),
             batch_count: scaled(limits::SEEN_BATCH_COUNT),
@@ -41,6 +44,12 @@ impl SeenLimits {
             slice_url_count: scaled(limits::SEEN_SLICE_URL_COUNT).min(limits::SEEN_SLICE_URL_COUNT),
             tier_run_count: limits::SEEN_TIER_RUN_COUNT,
         }
+    }
+
+    /// With another size of the recent ones than [`limits::RECENT_MB`], in proportion.
+    pub fn remembering(self, recent_mb: usize) -> SeenLimits {
+        let recent_count_max = self.recent_count_max * recent_mb / limits::RECENT_MB;
+        SeenLimits { recent_count_max, ..self }
     }
 }
 

@@ -14,6 +14,11 @@ type Subject = DiskSieve<SimFile>;
 
 pub(super) const DIRECTORY: &str = "state/shard-00";
 
+/// With few recent ones, so that merges have something to settle.
+fn small(fresh_count: usize) -> SeenLimits {
+    SeenLimits::sized(fresh_count).remembering(8)
+}
+
 fn candidate(number: u64) -> Candidate {
     let text = format!("http://h{}.test/{number}", number % 50);
     let url = Url::parse(&text).expect("a URL");
@@ -183,7 +188,7 @@ fn whatever_the_order_of_jobs_and_offers_each_url_is_taken_once() {
     let mut wrong_count = 0;
     for seed in 0..40 {
         let (_, (seen, figures)) = in_sim(seed, async |world| {
-            let limits = SeenLimits::sized(64 << (seed % 4));
+            let limits = small(64 << (seed % 4));
             let bench = Bench::open(&world, limits, &SeenImage::default()).await;
             bench.storm(8_000, 6_000).await;
             bench.drain().await;
@@ -206,7 +211,7 @@ fn whatever_the_order_of_jobs_and_offers_each_url_is_taken_once() {
 #[test]
 fn deferred_candidates_are_settled_in_the_order_in_which_they_came() {
     in_sim(1, async |world| {
-        let bench = Bench::open(&world, SeenLimits::sized(64), &SeenImage::default()).await;
+        let bench = Bench::open(&world, small(64), &SeenImage::default()).await;
         (0..64).for_each(|number| bench.offer(candidate(number)));
         bench.drain().await;
         assert_eq!(bench.sieve.borrow().runs().runs.len(), 1);
@@ -233,7 +238,7 @@ fn deferred_candidates_are_settled_in_the_order_in_which_they_came() {
 #[test]
 fn what_waits_for_a_merge_waits_once_and_is_taken_once() {
     in_sim(5, async |world| {
-        let bench = Bench::open(&world, SeenLimits::sized(64), &SeenImage::default()).await;
+        let bench = Bench::open(&world, small(64), &SeenImage::default()).await;
         (0..2_000).for_each(|number| bench.offer(candidate(number)));
         bench.drain().await;
         assert!(bench.sieve.borrow().seen_figures(world.now()).run_count > 0);
@@ -253,7 +258,7 @@ fn what_waits_for_a_merge_waits_once_and_is_taken_once() {
 #[test]
 fn a_merge_is_due_by_count_by_bytes_by_age_or_when_the_shard_is_idle() {
     in_sim(1, async |world| {
-        let limits = SeenLimits { batch_bytes: 1_000, ..SeenLimits::sized(64) };
+        let limits = SeenLimits { batch_bytes: 1_000, ..small(64) };
         let bench = Bench::open(&world, limits, &SeenImage::default()).await;
         let defer = |number| {
             let candidate = candidate(number);
@@ -287,7 +292,7 @@ fn a_merge_is_due_by_count_by_bytes_by_age_or_when_the_shard_is_idle() {
 #[test]
 fn a_flipped_bit_anywhere_in_a_run_is_found_when_it_is_opened_or_merged() {
     let (sim, image) = in_sim(3, async |world| {
-        let bench = Bench::open(&world, SeenLimits::sized(2_048), &SeenImage::default()).await;
+        let bench = Bench::open(&world, small(2_048), &SeenImage::default()).await;
         (0..2_048).for_each(|number| bench.offer(candidate(number)));
         bench.drain().await;
         bench.sieve.borrow().runs()
@@ -328,7 +333,7 @@ async fn put(world: &SimWorld, path: &Path, bytes: Vec<u8>) {
 fn a_bit_that_flips_under_a_sieve_is_found_by_its_next_merge() {
     in_sim(5, async |world| {
         use crate::io::{Disk, File};
-        let bench = Bench::open(&world, SeenLimits::sized(256), &SeenImage::default()).await;
+        let bench = Bench::open(&world, small(256), &SeenImage::default()).await;
         (0..256).for_each(|number| bench.offer(candidate(number)));
         bench.drain().await;
         let name = bench.sieve.borrow().runs().runs[0].name.clone();
@@ -353,7 +358,7 @@ fn a_bit_that_flips_under_a_sieve_is_found_by_its_next_merge() {
 fn a_sieve_opened_from_its_image_knows_what_is_in_its_runs_and_what_it_does_not_name_may_go() {
     in_sim(6, async |world| {
         use crate::io::Disk;
-        let limits = SeenLimits::sized(128);
+        let limits = small(128);
         let bench = Bench::open(&world, limits, &SeenImage::default()).await;
         bench.storm(4_000, 3_000).await;
         bench.drain().await;
@@ -381,7 +386,7 @@ fn a_sieve_opened_from_its_image_knows_what_is_in_its_runs_and_what_it_does_not_
 fn superseded_runs_stay_until_they_are_retired() {
     in_sim(7, async |world| {
         use crate::io::Disk;
-        let bench = Bench::open(&world, SeenLimits::sized(64), &SeenImage::default()).await;
+        let bench = Bench::open(&world, small(64), &SeenImage::default()).await;
         for number in 0..600 {
             bench.offer(candidate(number));
             while bench.start_job(true) || bench.active_count.get() > 0 {
@@ -407,7 +412,7 @@ fn superseded_runs_stay_until_they_are_retired() {
 #[test]
 fn a_sieve_whose_disk_is_slow_says_that_it_is_backed_up() {
     in_sim(8, async |world| {
-        let bench = Bench::open(&world, SeenLimits::sized(64), &SeenImage::default()).await;
+        let bench = Bench::open(&world, small(64), &SeenImage::default()).await;
         (0..128).for_each(|number| bench.offer(candidate(number)));
         assert!(bench.sieve.borrow().is_backed_up(), "two flushes' worth");
         bench.drain().await;

@@ -271,7 +271,8 @@ impl<W: Disk + Clock> Restored<W> {
         seen: &SeenImage,
         segments: Vec<SegmentImage>,
     ) -> Result<Restored<W>, ShardError> {
-        let seen_limits = SeenLimits::sized(settings.seen_batch);
+        let seen_limits =
+            SeenLimits::sized(settings.seen_batch).remembering(settings.seen_memory_mb);
         let directory = state_dir(index);
         let sieve = DiskSieve::open(world, &directory, seen, seen_limits).await;
         let tails = tails::open(world, &directory, segments).await.map_err(ShardError::Tails)?;

@@ -166,6 +166,8 @@ fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
         sync_ms: of([20, 200, 1_000, 1_000]),
         journal_sync_ms: of([10, 100, 100, 300]),
         seen_batch: of([16, 64, 512, 1 << 19]) as usize,
+        // So little that merges have something to settle.
+        seen_memory_mb: 8,
         // Mostly none: then tails of queues are on disk, even of small webs.
         frontier_memory_mb: of([0, 0, 0, 256]),
         checkpoint_seconds: of([1, 2, 5, 300]),
