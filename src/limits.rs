@@ -321,6 +321,8 @@ pub const BLOOM_BITS_PER_URL: usize = 12;
 /// Fingerprints in RAM that are in no run yet; so many are sorted and written as a run.
 pub const SEEN_FRESH_COUNT: usize = 1 << 19;
 pub const SEEN_FRESH_COUNT_LARGEST: usize = 1 << 22;
+/// Room for them at the start of a crawl, which may be a small one.
+pub const SEEN_FRESH_COUNT_FIRST: usize = 1 << 15;
 /// Of them, those gathered while a run is written; beyond it the shard starts no new fetches.
 pub const SEEN_FRESH_COUNT_MAX: usize = 2 * SEEN_FRESH_COUNT;
 /// Deferred candidates, and the bytes of their records, that begin a merge.

@@ -10,7 +10,7 @@
 //! link, and for a line more at every insertion. The ends of the lists stay in the caches.
 
 use super::filter::slice_of;
-use crate::limits::SEEN_SLICE_COUNT;
+use crate::limits::{SEEN_FRESH_COUNT_FIRST, SEEN_SLICE_COUNT};
 use crate::sys::memory;
 use crate::url::Fingerprint;
 
@@ -22,9 +22,17 @@ pub(super) struct Fresh {
     count: usize,
     /// The fingerprint that looks like a free place.
     has_zero: bool,
+    /// How many it shall have room for as soon as it grows.
+    room_next: usize,
 }
 
 impl Fresh {
+    /// With room for a few, and then at once for `count`: a crawl that never knows many URLs need
+    /// not touch 16 MB. One that does has them by its first few thousand pages.
+    pub(super) fn growing_to(count: usize) -> Fresh {
+        Fresh { room_next: count, ..Fresh::with_room_for(count.min(SEEN_FRESH_COUNT_FIRST)) }
+    }
+
     /// With room for so many before it grows.
     pub(super) fn with_room_for(count: usize) -> Fresh {
         let mut blank = Blank::for_room(count);
@@ -85,7 +93,7 @@ impl Fresh {
     }
 
     fn grow(&mut self) {
-        let mut larger = Fresh::with_room_for(self.count * 2);
+        let mut larger = Fresh::with_room_for(self.room_next.max(self.count * 2));
         self.places.iter().filter(|place| **place != 0).for_each(|known| {
             larger.put(larger.place_of(*known), *known);
         });
@@ -148,6 +156,7 @@ impl Blank {
             of_slices: Box::new([const { Vec::new() }; SEEN_SLICE_COUNT]),
             count: 0,
             has_zero: false,
+            room_next: 0,
         }
     }
 }
@@ -157,6 +166,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_table_that_begins_small_has_its_whole_room_once_it_grows() {
+        let (room, number) = (3 * SEEN_FRESH_COUNT_FIRST, |n: usize| {
+            Fingerprint((n as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835))
+        });
+        let (mut fresh, whole) = (Fresh::growing_to(room), Fresh::with_room_for(room));
+        assert!(fresh.places.len() * 2 < whole.places.len());
+        for count in 0..room {
+            assert!(fresh.insert(number(count)) && !fresh.insert(number(count)));
+            let is_whole = fresh.places.len() == whole.places.len();
+            assert_eq!(is_whole, count >= SEEN_FRESH_COUNT_FIRST, "{count}");
+        }
+        assert!((0..room).all(|count| fresh.contains(number(count))));
+        assert_eq!(fresh.len(), room);
+    }
 
     proptest! {
         /// Zero among them, and many that want one place.

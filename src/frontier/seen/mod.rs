@@ -127,7 +127,7 @@ impl<F> DiskSieve<F> {
             limits,
             recent: Recent::growing(limits.recent_count, limits.recent_count_max),
             filter: Filter::new(|_| limits.slice_url_count),
-            fresh: Fresh::with_room_for(room_of(&limits)),
+            fresh: Fresh::growing_to(room_of(&limits)),
             frozen: None,
             spare: None,
             runs: Vec::new(),
