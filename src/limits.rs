@@ -493,7 +493,7 @@ pub const MESH_RETRY_MS: u64 = 1;
 pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// One of a shard's two write buffers. A buffer is handed to the disk once it is this full; when
 /// both are, writers wait. A single record may overfill it.
-pub const WRITE_BUFFER_BYTES: usize = 16 * 1024 * 1024;
+pub const WRITE_BUFFER_BYTES: usize = 8 * 1024 * 1024;
 /// Room behind it for the record that fills it; a longer one makes it grow.
 pub const WRITE_BUFFER_OVER_BYTES: usize = 1024 * 1024;
 /// Bytes of one write past the page cache that must be copied first, and of the memory that it is
@@ -507,7 +507,7 @@ const _: () = assert!(DIRECT_WRITE_BYTES.is_multiple_of(DIRECT_BLOCK_BYTES));
 const _: () = assert!(DIRECT_BLOCK_BYTES.is_multiple_of(DIRECT_ALIGN_BYTES));
 /// Write buffers of a shard that are in the file and not proven durable while a sync is under way:
 /// those that it proves, and as many beyond; then writers wait. As many are kept for reuse.
-pub const WRITE_BUFFER_COUNT_MAX: usize = 8;
+pub const WRITE_BUFFER_COUNT_MAX: usize = 16;
 /// Index lines of the open WARC file, kept until it is closed; at the bound the file is closed
 /// early.
 pub const CDXJ_BYTES_MAX: usize = 16 * 1024 * 1024;
