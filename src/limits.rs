@@ -472,6 +472,11 @@ pub const DIGEST_COUNT_MAX: usize = 1 << 22;
 /// a core's own cache holds, where that is a megabyte.
 pub const DIGEST_BATCH_COUNT: usize = 16;
 pub const DIGEST_BATCH_BYTES: usize = 512 * 1024;
+/// How long the first of them waits for the others while visits are under way that may bring some.
+/// Far over [`RING_GATHER_US`]: a core that a timer is about to wake sleeps until it does. Far
+/// under a second, after which a page shall be durable.
+pub const DIGEST_GATHER_US: u64 = 20_000;
+const _: () = assert!(DIGEST_GATHER_US >= 20 * RING_GATHER_US);
 /// Bits in which near-duplicates may differ; four blocks find up to three.
 pub const NEAR_DISTANCE_MAX: u32 = 3;
 /// Pages kept per SimHash block value; the oldest is overwritten.

@@ -6,7 +6,7 @@ mod scripted;
 mod support;
 
 use nephila::config::Settings;
-use nephila::io::sim::Sim;
+use nephila::io::sim::{NetModel, Sim};
 use nephila::url::Url;
 use scripted::{Act, Asked, body, page, say, serve};
 use std::time::Duration;
@@ -366,4 +366,27 @@ fn a_server_that_labours_is_asked_less() {
     });
     let gaps: Vec<u64> = seconds(&seen).windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.iter().all(|gap| *gap >= 10), "five times two seconds: {gaps:?}");
+}
+
+/// Also while the record of its last page is made: that is nothing of the host's.
+#[test]
+fn without_a_delay_a_host_is_asked_again_as_soon_as_it_has_answered() {
+    let (sim, page_count) = (Sim::new(9), 100);
+    sim.set_net(NetModel { latency_us_min: 20, latency_us_max: 20, ..NetModel::default() });
+    let links: Vec<String> = (0..page_count).map(|number| format!("/{number}")).collect();
+    let seen = serve(&sim, move |asked| match asked.path.as_str() {
+        "/robots.txt" => body("404 Not Found", ""),
+        _ => page(&links.iter().map(String::as_str).collect::<Vec<_>>()),
+    });
+    let settings = Settings { delay_ms: 0, ..settings() };
+    let seeds = vec![Url::parse("http://10.0.0.1/").expect("a URL")];
+    crawl_in(&sim, 1, settings, seeds);
+    let seen = seen.borrow();
+    assert_eq!(seen.len(), page_count + 2, "its robots.txt, its root and all others");
+    // A few wait for what is not the host's: rules that become durable, the control's word.
+    let mut gaps: Vec<Duration> =
+        seen.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
+    gaps.sort();
+    // An answer, a connection and a request, each way 20 us: no tick of a wheel, no batch.
+    assert!(gaps[page_count * 9 / 10] < Duration::from_micros(500), "{gaps:?}");
 }

@@ -1,18 +1,22 @@
 //! Digests of payloads, of several pages at once: two side by side take little longer than one
 //! ([`crate::sys::sha1`]).
 //!
-//! Owns the responses that wait for theirs; each comes back with it. Whoever is first lets the
-//! other visits of this turn of the core bring theirs, then does the work of all; whoever brings
-//! [`limits::DIGEST_BATCH_COUNT`] or [`limits::DIGEST_BATCH_BYTES`] together does it at once, while
-//! they are in the cache. So nobody waits longer than for what is ready to run anyway.
+//! Owns the responses that wait for theirs; each comes back with it. Whoever is first waits for
+//! company as long as other visits are under way, up to [`limits::DIGEST_GATHER_US`], then does the
+//! work of all; whoever brings [`limits::DIGEST_BATCH_COUNT`] or [`limits::DIGEST_BATCH_BYTES`]
+//! together does it at once, while they are in the cache. Nobody else waits for it: a page's host
+//! has been given back by then. A site that is asked without a delay has a page at a time, and its
+//! payloads come together all the same.
 
 use super::{Notice, Shard};
 use crate::base::oneshot;
+use crate::base::race::{First, race};
 use crate::flow::Mail;
 use crate::io::{Outbox, World};
 use crate::limits;
 use crate::metrics::Stage;
 use crate::warc::{PayloadDigest, Sha1};
+use std::time::Duration;
 
 #[derive(Default)]
 pub(super) struct DigestDesk {
@@ -51,19 +55,37 @@ impl DigestDesk {
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// The digest of what stands behind the head of a response.
     pub(super) async fn digest(&self, response: &mut Vec<u8>, head_len: usize) -> Sha1 {
-        let (done, result) = oneshot::channel();
+        let (done, mut result) = oneshot::channel();
         let is_first = self.digesting.borrow().waiting.is_empty();
         let waiting = Waiting { response: std::mem::take(response), head_len, done };
         self.digesting.borrow_mut().put(waiting);
-        if is_first && !self.digesting.borrow().is_full() {
-            self.world.yield_now().await;
-            self.work_off_digests();
-        } else if self.digesting.borrow().is_full() {
-            self.work_off_digests();
-        }
-        let (whole, digest) = result.await.expect("who was put on the desk is worked off");
+        let is_full = self.digesting.borrow().is_full();
+        let early = match is_first && !is_full {
+            true => race(&mut result, self.digest_company()).await,
+            false => First::Right(()),
+        };
+        let done = match early {
+            First::Left(done) => done,
+            First::Right(()) => {
+                if is_first || is_full {
+                    self.work_off_digests();
+                }
+                result.await
+            }
+        };
+        let (whole, digest) = done.expect("who was put on the desk is worked off");
         *response = whole;
         digest
+    }
+
+    /// Until nobody is under way who may bring another payload, or it has been long enough.
+    async fn digest_company(&self) {
+        // The other visits of this turn of the core bring theirs, and new ones are begun.
+        self.world.yield_now().await;
+        if self.digesting.borrow().waiting.len() < self.active_count.get() {
+            let span = Duration::from_micros(limits::DIGEST_GATHER_US);
+            self.world.sleep_until(self.world.now() + span).await;
+        }
     }
 
     fn work_off_digests(&self) {

@@ -93,6 +93,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if is_sitemap && outcome.is_page() {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
+        // Nothing of what follows is the host's: it need not wait for its page's digest and record.
+        let is_end = self.is_end(&queued, &answer, outcome);
+        if is_end {
+            self.release(host, next);
+            self.wake.poke();
+        }
         let last_try = queued.tries_made() >= self.plan.settings.retry_count_max;
         let stored = if answer.head.is_some() && (!outcome.row().retry || last_try) {
             self.store_page(&queued.url, &mut answer, outcome, &parsed).await.map(Some)
@@ -110,12 +116,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.refund_budget();
         }
         match stored {
-            Ok(record) => self.conclude(host, queued, &answer, outcome, next, record).await,
-            Err(error) => {
-                // Not stored, it has not come to its end: it stays open, for the next start.
-                self.release(host, next);
-                self.store_failed(error);
-            }
+            Ok(record) => self.conclude(host, queued, &answer, outcome, record).await,
+            // Not stored, it has not come to its end: it stays open, for the next start.
+            Err(error) => self.store_failed(error),
+        }
+        if !is_end {
+            self.release(host, next);
         }
         self.client.recycle(answer.response);
     }

@@ -193,6 +193,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.release(host, Time::ZERO);
     }
 
+    /// Whether this was the last request for a page: [`Self::conclude`] will not try it again.
+    pub(super) fn is_end(&self, queued: &Queued, answer: &Answer, outcome: Outcome) -> bool {
+        let is_retried =
+            outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max;
+        !(answer.was_stale || outcome == Outcome::Shed || is_retried)
+    }
+
     /// After a request for a page: try again later, or let it be.
     pub(super) async fn conclude(
         &self,
@@ -200,7 +207,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         mut queued: Queued,
         answer: &Answer,
         outcome: Outcome,
-        next: Time,
         record: Option<Position>,
     ) {
         if answer.was_stale {
@@ -214,7 +220,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 answer.ended + self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
             self.metrics.borrow_mut().add(Count::Retries, 1);
             self.frontier.borrow_mut().retry_at(host, queued, retry_at);
-        } else if outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max {
+        } else if !self.is_end(&queued, answer, outcome) {
             let retry_at = answer.ended + self.retry_wait(host, &queued);
             queued.tries += 1;
             self.retry(host, queued, retry_at);
@@ -224,7 +230,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             self.end(host, queued, outcome, record);
         }
-        self.release(host, next);
     }
 
     /// The URL waits for its next try, over a restart too.
@@ -315,7 +320,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Gives the host back to the frontier.
     pub(super) fn release(&self, host: HostId, next: Time) {
-        let mut frontier = self.frontier.borrow_mut();
+        let (mut frontier, now) = (self.frontier.borrow_mut(), self.world.now());
+        if next <= now {
+            // Ready at once, and not at the wheel's next tick.
+            frontier.advance(now);
+        }
         frontier.release(host, next);
         let planned = if frontier.host_queued_count(host) > 0 && next != Time::ZERO {
             frontier.host_eligible_at(host)

@@ -9,7 +9,7 @@ use super::scripted::{Act, Asked, body, page, serve};
 use super::support::settings;
 use nephila::base::Time;
 use nephila::config::Settings;
-use nephila::io::sim::{DiskFaults, Sim};
+use nephila::io::sim::{DiskFaults, NetModel, Sim};
 use nephila::metrics::{Count, merged};
 use nephila::tools::sim::crawl::{Crawl, crawl_in};
 use nephila::tools::sim::{Crash, CrawlPlan};
@@ -142,6 +142,8 @@ fn a_cold_host_keeps_its_page_count_across_crashes_and_core_counts() {
 fn is_forgotten(crawl: &Crawl, at: Time) -> bool {
     crawl.downfalls.iter().any(|downfall| {
         let forgotten = FORGOTTEN + Duration::from_millis(downfall.unwritten_ms());
-        at < downfall.at && at + forgotten >= downfall.at
+        // The server sees a request that was on its way when its sender fell a moment later.
+        let on_its_way = Duration::from_micros(NetModel::default().latency_us_max);
+        at < downfall.at + on_its_way && at + forgotten >= downfall.at
     })
 }

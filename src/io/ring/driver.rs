@@ -195,7 +195,7 @@ impl Core {
     }
 
     fn fire_timers(self: &Rc<Self>) {
-        if self.timers.borrow().next().is_none() {
+        if self.timers.borrow_mut().next().is_none() {
             return;
         }
         let now = self.now();
@@ -250,7 +250,7 @@ impl Core {
         }
         let begun_ns = process::thread_cpu_ns();
         let longest = begun + Duration::from_millis(limits::RING_SLEEP_MS_MAX);
-        let until = self.timers.borrow().next().map_or(longest, |next| next.min(longest));
+        let until = self.timers.borrow_mut().next().map_or(longest, |next| next.min(longest));
         let (wait, gather) = (until.since(begun), Duration::from_micros(limits::RING_GATHER_US));
         if wait <= gather {
             // A crawl by the clock: hosts come due by the thousand each second, and to wake for

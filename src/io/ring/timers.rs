@@ -41,7 +41,14 @@ impl Timers {
         }
     }
 
-    pub(super) fn next(&self) -> Option<Time> {
+    /// When somebody is to be woken next. Entries of sleeps that were given up go: a core that is
+    /// about to be woken sleeps a moment more, and shall not for nobody.
+    pub(super) fn next(&mut self) -> Option<Time> {
+        while let Some(Reverse((_, Alarm::Sleep(index, generation)))) = self.heap.peek()
+            && self.sleeps[*index as usize].generation != *generation
+        {
+            self.heap.pop();
+        }
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
@@ -112,5 +119,30 @@ impl Drop for Sleep {
         slot.generation = slot.generation.wrapping_add(1);
         slot.waker = None;
         timers.free.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_that_was_given_up_is_not_waited_for() {
+        let mut timers = Timers::default();
+        timers.sleeps.resize_with(2, SleepSlot::default);
+        for (at, alarm) in
+            [(5, Alarm::Sleep(0, 0)), (9, Alarm::Sleep(1, 0)), (20, Alarm::Socket(0, 7))]
+        {
+            timers.add(Time(at), alarm);
+        }
+        assert_eq!(timers.next(), Some(Time(5)));
+        timers.sleeps[0].generation += 1;
+        assert_eq!(timers.next(), Some(Time(9)));
+        assert_eq!(timers.pop_due(Time(8)), None);
+        assert_eq!(timers.pop_due(Time(9)), Some(Alarm::Sleep(1, 0)), "somebody's");
+        timers.add(Time(12), Alarm::Sleep(0, 1));
+        assert_eq!(timers.next(), Some(Time(12)), "its place is another's now");
+        timers.sleeps[0].generation += 1;
+        assert_eq!(timers.next(), Some(Time(20)));
     }
 }
