@@ -371,8 +371,9 @@ pub const SEEN_RETRY_MS: u64 = 1_000;
 // --- Queues on disk (each per core) -------------------------------------------------------------
 
 /// Records in RAM beyond the heads of the queues; what is more goes to disk. Where an operator says
-/// nothing else.
-pub const QUEUE_RESIDENT_MB: u64 = 256;
+/// nothing else: what a million hosts with a dozen URLs each take. Nothing is taken before it is
+/// needed.
+pub const QUEUE_RESIDENT_MB: u64 = 512;
 pub const QUEUE_RESIDENT_MB_MAX: u64 = 1 << 20;
 /// The head of a host's queue of a class: the first records stay in RAM, for the next three or four
 /// visits. Longer ones than this go to disk too, but for the host that is being visited.
