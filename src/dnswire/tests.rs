@@ -318,30 +318,6 @@ fn frames_over_the_limit_or_under_a_header_are_refused() {
     assert_eq!(encode_frame(&vec![0; 65_536], &mut out), Err(DnsError::FrameSize));
 }
 
-/// Not a claim (those live in benches): prints what a query and an answer cost on this machine.
-#[test]
-#[ignore = "prints a measurement"]
-#[expect(clippy::disallowed_methods, reason = "measures real time")]
-fn cost_of_a_query_and_an_answer() {
-    let mut message = response();
-    message.add_answer(alias("www.example.com", 60, "edge.example.net"));
-    for last in 0..4 {
-        message.add_answer(a("edge.example.net", 60, last));
-    }
-    let wire = message.to_vec().unwrap();
-    let mut out = Vec::new();
-    let started = std::time::Instant::now();
-    for round in 0..100_000 {
-        encode_query(round as u16, "www.example.com", Kind::A, &mut out).unwrap();
-    }
-    println!("encode_query {} ns", started.elapsed().as_nanos() / 100_000);
-    let started = std::time::Instant::now();
-    for _ in 0..100_000 {
-        decode_answer(&wire, ID, "www.example.com", Kind::A).unwrap();
-    }
-    println!("decode_answer {} ns", started.elapsed().as_nanos() / 100_000);
-}
-
 proptest! {
     #[test]
     fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {

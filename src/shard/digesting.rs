@@ -60,9 +60,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let waiting = Waiting { response: std::mem::take(response), head_len, done };
         self.digesting.borrow_mut().put(waiting);
         let is_full = self.digesting.borrow().is_full();
-        let early = match is_first && !is_full {
-            true => race(&mut result, self.digest_company()).await,
-            false => First::Right(()),
+        let early = if is_first && !is_full {
+            race(&mut result, self.digest_company()).await
+        } else {
+            First::Right(())
         };
         let done = match early {
             First::Left(done) => done,
