@@ -206,12 +206,12 @@ impl Report {
         out
     }
 
-    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder`; says where.
+    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder`; says where. Results stay:
+    /// where one of that day is there, the next has the time of day in its name.
     pub fn file(&self, folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
         let failed = |error| BenchError::System("file the report", error);
         std::fs::create_dir_all(folder).map_err(failed)?;
-        let date = self.at.to_string();
-        let stem = format!("{}-{}", date.get(..10).unwrap_or(&date), self.suite);
+        let stem = self.free_stem(folder);
         let json = format!("{:#}\n", self.json());
         let mut texts = vec![("md", self.markdown()), ("json", json), ("html", self.html())];
         if !self.timed.is_empty() {
@@ -224,6 +224,20 @@ impl Report {
             paths.push(path);
         }
         Ok(paths)
+    }
+
+    /// The first of `DATE-SUITE`, `DATE-HHMM-SUITE` and `DATE-HHMMSS-SUITE` that no result has; no
+    /// suite is over within a second.
+    fn free_stem(&self, folder: &Path) -> String {
+        let digits: String = self.at.to_string().replace(':', "");
+        let (day, time) = digits.split_once('T').unwrap_or((&digits, ""));
+        let time = |len| time.get(..len).unwrap_or(time);
+        let mut stems = [String::new(), format!("{}-", time(4)), format!("{}-", time(6))]
+            .map(|time| format!("{day}-{time}{}", self.suite))
+            .into_iter();
+        let is_free = |stem: &String| !folder.join(format!("{stem}.md")).exists();
+        let last = stems.next_back().unwrap_or_default();
+        stems.find(is_free).unwrap_or(last)
     }
 
     /// All times, in microseconds, in the log format of HdrHistogram.
@@ -294,6 +308,22 @@ mod tests {
             line.tag().is_some_and(|tag| tag.as_str() == "total")
         };
         assert_eq!(entries.iter().filter(is_total).count(), 1, "{entries:?}");
+    }
+
+    #[test]
+    fn a_result_of_the_same_day_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut report = report();
+        let mut file = |about: &str| {
+            report.about = about.to_owned();
+            report.file(folder.path()).expect("files").swap_remove(0)
+        };
+        let paths = [file("first"), file("second"), file("third")];
+        for (path, time) in paths.iter().zip(["", "2359-", "235959-"]) {
+            assert!(path.ends_with(format!("2025-12-31-{time}small.md")), "{path:?}");
+        }
+        let read = |path| std::fs::read_to_string(path).expect("a file");
+        assert!(read(&paths[0]).contains("first") && read(&paths[2]).contains("third"));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! one minute as in another; two figures are to be compared where their yardsticks are equal.
 //!
 //! In: a core. Out: the median time of a load that no cache holds, and of a hash of what the first
-//! holds, in a window of time. Costs the core some 0.2 %; runs on a thread of its own.
+//! holds, in a window of time; and for how long a host of virtual machines ran others on that core
+//! while the crawl wanted it (steal, as the kernel counts it). Costs the core some 0.2 %; runs on a
+//! thread of its own.
 
 use super::BenchError;
 use super::suites::median;
@@ -30,6 +32,8 @@ struct Sample {
     at: Time,
     load_ns: f64,
     hash_ns: f64,
+    /// Since the machine began.
+    stolen_ms: u64,
 }
 
 /// The machine's worth in a window.
@@ -39,11 +43,20 @@ pub struct Worth {
     pub load_ns: f64,
     /// Of a hash over 16 KB.
     pub hash_ns: f64,
+    /// Taken from the core by the machine's host, in all.
+    pub stolen_ms: u64,
+    /// The most of it between two looks, some 100 ms apart: no start can be less late than that.
+    pub stolen_ms_max: u64,
 }
 
 impl Worth {
     pub fn json(&self) -> Value {
-        json!({"load_ns": self.load_ns, "hash_ns": self.hash_ns})
+        json!({
+            "load_ns": self.load_ns,
+            "hash_ns": self.hash_ns,
+            "stolen_ms": self.stolen_ms,
+            "stolen_ms_max": self.stolen_ms_max,
+        })
     }
 }
 
@@ -61,7 +74,7 @@ impl Yardstick {
             .spawn(move || {
                 // Where the core is not ours to choose, any will do: the crawl's is any as well.
                 let _kept = core.and_then(|core| affinity::keep_to(&[core]).ok());
-                measure(&stopped)
+                measure(core, &stopped)
             })
             .map_err(|error| BenchError::System("start the yardstick", error))?;
         Ok(Yardstick { stop, thread })
@@ -72,14 +85,21 @@ impl Yardstick {
         drop(self.stop);
         let samples = self.thread.join().map_err(|_| BenchError::Died)?;
         let within = || samples.iter().filter(|sample| (from..=to).contains(&sample.at));
+        // What was stolen before the first look of the window is told by the look before it.
+        let looks = samples.iter().zip(samples.iter().skip(1));
+        let stolen_ms = looks
+            .filter(|(_, sample)| (from..=to).contains(&sample.at))
+            .map(|(before, sample)| sample.stolen_ms.saturating_sub(before.stolen_ms));
         Ok(Worth {
             load_ns: median(within().map(|sample| sample.load_ns)),
             hash_ns: median(within().map(|sample| sample.hash_ns)),
+            stolen_ms: stolen_ms.clone().sum(),
+            stolen_ms_max: stolen_ms.max().unwrap_or(0),
         })
     }
 }
 
-fn measure(stopped: &mpsc::Receiver<()>) -> Vec<Sample> {
+fn measure(core: Option<usize>, stopped: &mpsc::Receiver<()>) -> Vec<Sample> {
     let (lines, bytes) = (circle(LINE_COUNT), vec![7; HASHED_BYTES]);
     let (mut samples, mut place) = (Vec::new(), 0);
     while stopped.recv_timeout(REST) == Err(RecvTimeoutError::Timeout) {
@@ -99,10 +119,21 @@ fn measure(stopped: &mpsc::Receiver<()>) -> Vec<Sample> {
             at: Time(process::monotonic_ns()),
             load_ns: (loaded_ns - begun_ns) as f64 / LOAD_COUNT as f64,
             hash_ns: (hashed_ns - warm_ns) as f64 / HASH_COUNT as f64,
+            stolen_ms: stolen_ms(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), core),
         });
     }
     black_box(place);
     samples
+}
+
+/// The core's steal, or that of all cores, in the text of `/proc/stat` (proc_stat(5): the eighth
+/// figure behind the name, in hundredths of a second). Nothing where the system does not tell.
+fn stolen_ms(stat: &str, core: Option<usize>) -> u64 {
+    let name = core.map_or("cpu".to_owned(), |core| format!("cpu{core}"));
+    let mut lines = stat.lines().map(|line| line.split_ascii_whitespace());
+    let figures = lines.find_map(|mut words| (words.next()? == name).then_some(words));
+    let ticks = figures.and_then(|mut words| words.nth(7)?.parse::<u64>().ok());
+    ticks.unwrap_or(0) * 10
 }
 
 #[derive(Clone, Copy)]
@@ -142,10 +173,32 @@ mod tests {
     #[test]
     fn only_what_was_seen_in_the_window_counts() {
         let (stop, _stopped) = mpsc::channel();
-        let sample = |at, load_ns| Sample { at: Time(at), load_ns, hash_ns: 2.0 * load_ns };
-        let samples = vec![sample(1, 90.0), sample(5, 4.0), sample(6, 5.0), sample(7, 60.0)];
+        let sample = |at, load_ns, stolen_ms| Sample {
+            at: Time(at),
+            load_ns,
+            hash_ns: 2.0 * load_ns,
+            stolen_ms,
+        };
+        let samples = vec![
+            sample(1, 90.0, 100),
+            sample(3, 90.0, 110),
+            sample(5, 4.0, 120),
+            sample(6, 5.0, 160),
+            sample(7, 60.0, 900),
+        ];
         let thread = std::thread::spawn(move || samples);
         let worth = Yardstick { stop, thread }.take(Time(5), Time(6)).expect("samples");
-        assert_eq!(worth, Worth { load_ns: 4.5, hash_ns: 9.0 });
+        let wanted = Worth { load_ns: 4.5, hash_ns: 9.0, stolen_ms: 50, stolen_ms_max: 40 };
+        assert_eq!(worth, wanted);
+    }
+
+    #[test]
+    fn steal_is_that_of_the_core_in_question() {
+        let stat =
+            "cpu  9 0 9 9 9 0 9 39 0 0\ncpu1 1 2 3 4 5 6 7 8 9 10\ncpu11 1 2 3 4 5 6 7 31 9\n";
+        assert_eq!(stolen_ms(stat, Some(1)), 80);
+        assert_eq!(stolen_ms(stat, Some(11)), 310);
+        assert_eq!(stolen_ms(stat, None), 390);
+        assert_eq!([stolen_ms(stat, Some(2)), stolen_ms("cpu1 1 2", Some(1))], [0, 0]);
     }
 }
