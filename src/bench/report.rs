@@ -206,8 +206,8 @@ impl Report {
         out
     }
 
-    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder`; says where. Results stay:
-    /// where one of that day is there, the next has the time of day in its name.
+    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder`; says where. Results
+    /// stay: where one of that day is there, the next has the time of day in its name.
     pub fn file(&self, folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
         let failed = |error| BenchError::System("file the report", error);
         std::fs::create_dir_all(folder).map_err(failed)?;

@@ -337,9 +337,9 @@ fn about(suite: Suite, options: &Options) -> String {
     format!(
         "{what}. Full pipeline but for the limit: politeness, robots.txt, DNS, digest, links, URL \
          seen, SimHash, WARC, journal. {} s of warm-up, then {} s measured, {} runs. The web on a \
-         core of its own. What the machine was worth: a load from memory, a hash of 16 KB, and what \
-         its host took away (stolen: in all, and the most within 100 ms), all on the crawl's core in \
-         the window.",
+         core of its own. What the machine was worth: a load from memory, a hash of 16 KB, and \
+         what its host took away (stolen: in all, and the most within 100 ms), all on the crawl's \
+         core in the window.",
         options.warm_seconds, options.window_seconds, options.run_count
     )
 }
