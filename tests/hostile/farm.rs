@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 #[test]
 fn a_farm_of_a_thousand_names_gets_one_address_s_share() {
-    let seconds = 5;
+    // The ordinary hosts need one; a machine that is busy with other tests gets thirty.
+    let seconds = 30;
     let evidence = crawl(|stand, web| {
         let settings = Settings { max_seconds: seconds, ..settings(stand) };
         let farm = web.hostile().expect("hostile hosts").farm_url();
