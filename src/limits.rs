@@ -497,8 +497,8 @@ pub const MESH_RETRY_MS: u64 = 1;
 /// that unpacks to more is refused by the reader. Above the body cap by far, as chunk framing is
 /// stored too.
 pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// One of a shard's two write buffers. A buffer is handed to the disk once it is this full; when
-/// both are, writers wait. A single record may overfill it.
+/// A shard's write buffer. It is handed to the disk once it is this full, and the next one filled.
+/// A single record may overfill it.
 pub const WRITE_BUFFER_BYTES: usize = 8 * 1024 * 1024;
 /// Room behind it for the record that fills it; a longer one makes it grow.
 pub const WRITE_BUFFER_OVER_BYTES: usize = 1024 * 1024;
@@ -511,8 +511,9 @@ pub const DIRECT_BLOCK_BYTES: usize = 4_096;
 pub const DIRECT_ALIGN_BYTES: usize = 512;
 const _: () = assert!(DIRECT_WRITE_BYTES.is_multiple_of(DIRECT_BLOCK_BYTES));
 const _: () = assert!(DIRECT_BLOCK_BYTES.is_multiple_of(DIRECT_ALIGN_BYTES));
-/// Write buffers of a shard that are in the file and not proven durable while a sync is under way:
-/// those that it proves, and as many beyond; then writers wait. As many are kept for reuse.
+/// Write buffers of a shard that are full and not proven durable: in line for the disk, with it, or
+/// in the file; then writers wait. As many are kept for reuse. At 180 MB/s a disk may
+/// stand still for half a second before anyone waits.
 pub const WRITE_BUFFER_COUNT_MAX: usize = 16;
 /// Index lines of the open WARC file, kept until it is closed; at the bound the file is closed
 /// early.

@@ -175,15 +175,15 @@ impl Gatherer {
         self.mark
     }
 
-    /// Takes what was gathered, and goes on in `empty`. `None` if there is nothing to write and no
-    /// file to end.
-    pub(super) fn seal(&mut self, empty: Vec<u8>, seal: Seal) -> Option<Batch> {
+    /// Takes what was gathered, and goes on in `empty`; gives it back if there is nothing to write
+    /// and no file to end.
+    pub(super) fn seal(&mut self, empty: Vec<u8>, seal: Seal) -> Result<Batch, Vec<u8>> {
         debug_assert!(empty.is_empty());
         let ends = seal == Seal::EndFile || self.file_is_full();
-        let stem = self.file.as_ref()?.stem.clone();
-        if self.is_empty() && !ends {
-            return None;
-        }
+        let Some(file) = self.file.as_ref().filter(|_| ends || !self.is_empty()) else {
+            return Err(empty);
+        };
+        let stem = file.stem.clone();
         let mut bytes = std::mem::replace(&mut self.buffer, empty);
         let from = std::mem::take(&mut self.from);
         let mut mark = self.mark;
@@ -195,7 +195,7 @@ impl Gatherer {
             mark -= rest_len as u64;
         }
         let ends_file = if ends { self.file.take().map(|file| file.index) } else { None };
-        Some(Batch { stem, bytes, from, mark, ends_file })
+        Ok(Batch { stem, bytes, from, mark, ends_file })
     }
 
     /// What stands behind the last whole block of the file.

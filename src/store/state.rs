@@ -4,16 +4,16 @@
 use super::StoreError;
 use super::gather::{Batch, Gatherer, Seal, new_buffer};
 use crate::base::Time;
+use crate::limits::{WRITE_BUFFER_BYTES, WRITE_BUFFER_COUNT_MAX};
+use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-/// The second buffer.
-pub(super) enum Outgoing {
-    /// Empty, and ours to swap with the filling one.
-    Idle(Vec<u8>),
-    Sealed(Batch),
-    /// With the disk.
-    Writing,
+/// A buffer on its way to the file.
+struct Sealed {
+    batch: Batch,
+    /// When the first of its records was gathered.
+    since: Option<Time>,
 }
 
 pub(super) enum Work {
@@ -25,14 +25,19 @@ pub(super) enum Work {
 
 pub(super) struct State {
     pub(super) gatherer: Gatherer,
-    pub(super) outgoing: Outgoing,
+    /// Full buffers that wait for the disk, in order.
+    sealed: VecDeque<Sealed>,
+    /// Batches that the task has, written or about to be, and not proven durable.
+    pub(super) unsynced_count: usize,
+    /// Empty buffers, between a sync and the next seal: a fresh one costs page faults.
+    spare: Vec<Vec<u8>>,
     pub(super) flushed_through: u64,
     pub(super) synced_through: u64,
     pub(super) sync_wanted: u64,
     /// When the first record was gathered of those in the filling buffer, ...
     pub(super) filling_since: Option<Time>,
-    /// ... in the outgoing one, ...
-    pub(super) outgoing_since: Option<Time>,
+    /// ... in the one with the disk, ...
+    writing_since: Option<Time>,
     /// ... and in the file but not synced.
     pub(super) flushed_since: Option<Time>,
     /// Why the task stands still; until a recovery has succeeded.
@@ -52,12 +57,14 @@ impl State {
     pub(super) fn new(gatherer: Gatherer) -> State {
         State {
             gatherer,
-            outgoing: Outgoing::Idle(new_buffer()),
+            sealed: VecDeque::new(),
+            unsynced_count: 0,
+            spare: Vec::new(),
             flushed_through: 0,
             synced_through: 0,
             sync_wanted: 0,
             filling_since: None,
-            outgoing_since: None,
+            writing_since: None,
             flushed_since: None,
             failed: None,
             recovering: false,
@@ -73,7 +80,8 @@ impl State {
 
     /// When the first record was gathered that is not yet durable.
     pub(super) fn oldest(&self) -> Option<Time> {
-        self.flushed_since.or(self.outgoing_since).or(self.filling_since)
+        let sealed_since = self.sealed.front().and_then(|sealed| sealed.since);
+        self.flushed_since.or(self.writing_since).or(sealed_since).or(self.filling_since)
     }
 
     /// `Some` when a writer may go on, or must not.
@@ -92,19 +100,42 @@ impl State {
         (mark <= self.synced_through).then_some(Ok(()))
     }
 
-    /// Moves the filling buffer to the outgoing side, if that is free and there is something.
+    /// Lets the filling buffer wait for the disk, if there is something in it and room for one more.
     pub(super) fn try_seal(&mut self, seal: Seal) -> bool {
-        let Outgoing::Idle(empty) = &mut self.outgoing else { return false };
-        match self.gatherer.seal(std::mem::take(empty), seal) {
-            Some(batch) => {
-                self.outgoing = Outgoing::Sealed(batch);
-                self.outgoing_since = self.filling_since;
+        if self.is_at_bound() {
+            return false;
+        }
+        let empty = self.spare.pop().unwrap_or_else(new_buffer);
+        match self.gatherer.seal(empty, seal) {
+            Ok(batch) => {
+                self.sealed.push_back(Sealed { batch, since: self.filling_since });
                 // What stays is as old at the most.
                 self.filling_since = self.filling_since.filter(|_| !self.gatherer.is_empty());
                 true
             }
-            None => false,
+            Err(empty) => {
+                self.spare.push(empty);
+                false
+            }
         }
+    }
+
+    fn is_at_bound(&self) -> bool {
+        self.sealed.len() + self.unsynced_count >= WRITE_BUFFER_COUNT_MAX
+    }
+
+    pub(super) fn has_sealed(&self) -> bool {
+        !self.sealed.is_empty()
+    }
+
+    /// Takes back buffers whose bytes are durable.
+    pub(super) fn keep_spare(&mut self, buffers: impl Iterator<Item = Vec<u8>>) {
+        self.spare.extend(buffers.map(|mut bytes| {
+            bytes.clear();
+            bytes.shrink_to(2 * WRITE_BUFFER_BYTES);
+            bytes
+        }));
+        self.spare.truncate(WRITE_BUFFER_COUNT_MAX);
     }
 
     /// What the task does next; `None` if nothing is due.
@@ -140,11 +171,10 @@ impl State {
         if unsynced_bytes >= sync_bytes.max(1) || is_overdue && unsynced_bytes > 0 {
             return Some(Work::Sync);
         }
-        match std::mem::replace(&mut self.outgoing, Outgoing::Writing) {
-            Outgoing::Sealed(batch) => return Some(Work::Write(batch)),
-            other => self.outgoing = other,
+        if let Some(batch) = self.take_sealed(|_| true) {
+            return Some(Work::Write(batch));
         }
-        if due && unsynced_bytes > 0 {
+        if (due || self.is_at_bound()) && unsynced_bytes > 0 {
             return Some(Work::Sync);
         }
         if self.closing {
@@ -154,26 +184,27 @@ impl State {
         None
     }
 
-    /// The outgoing buffer is in the file; `empty` takes its place.
-    pub(super) fn note_flushed(&mut self, empty: Vec<u8>, mark: u64) {
-        self.outgoing = Outgoing::Idle(empty);
+    /// The buffer that the task took is in the file.
+    pub(super) fn note_flushed(&mut self, mark: u64) {
         self.flushed_through = mark;
-        self.flushed_since = self.flushed_since.or(self.outgoing_since.take());
+        self.flushed_since = self.flushed_since.or(self.writing_since.take());
+    }
+
+    /// The next full buffer, to be written now, if it is `fit` for that.
+    fn take_sealed(&mut self, fit: impl Fn(&Batch) -> bool) -> Option<Batch> {
+        self.sealed.front().filter(|next| fit(&next.batch))?;
+        let Sealed { batch, since } = self.sealed.pop_front()?;
+        self.writing_since = since;
+        Some(batch)
     }
 
     /// A full buffer of the file that is being synced, to be written meanwhile. One that ends its
-    /// file waits.
-    pub(super) fn take_sealed(&mut self) -> Option<Batch> {
+    /// file waits, and what is behind it.
+    pub(super) fn take_sealed_of_file(&mut self) -> Option<Batch> {
         if self.gatherer.is_full() {
             self.try_seal(Seal::Blocks);
         }
-        match std::mem::replace(&mut self.outgoing, Outgoing::Writing) {
-            Outgoing::Sealed(batch) if batch.ends_file.is_none() => Some(batch),
-            other => {
-                self.outgoing = other;
-                None
-            }
-        }
+        self.take_sealed(|batch| batch.ends_file.is_none())
     }
 
     /// What is flushed so far is being synced: says how much. What comes after waits anew.

@@ -1,13 +1,15 @@
 //! The shard's WARC files: pages in, positions out, durability to wait for.
 //!
 //! [`WarcStore::write`] only copies into the filling buffer. One task per store does all I/O, in
-//! order: append a sealed buffer, sync when enough bytes or time have passed, close a full file. So
-//! there are two buffers, one filling while the other is written; when both are full, writers wait.
+//! order: append a full buffer, sync when enough bytes or time have passed, close a full file. Full
+//! buffers wait for it in line: a disk that stands still for some hundred milliseconds holds up
+//! nobody. Those in line and those that no sync has proven are bounded together
+//! ([`crate::limits::WRITE_BUFFER_COUNT_MAX`]); then writers wait.
 //! No borrow is held across an await; the file itself belongs to the task alone.
 
 use super::gather::{Gatherer, Seal};
 use super::series::{WARC_DIR, next_serial};
-use super::state::{Outgoing, State};
+use super::state::State;
 use super::writer_task::WriterTask;
 use super::{Position, StoreError, StoreSettings, StoreWorld, StoredPage};
 use crate::io::make_dir;
@@ -44,7 +46,7 @@ impl<W: StoreWorld> WarcStore<W> {
         Ok(WarcStore { shared })
     }
 
-    /// Gathers a page's records; waits while both buffers are full, however long the disk takes to
+    /// Gathers a page's records; waits while all buffers are full, however long the disk takes to
     /// come back. The position is final, but durable only after [`WarcStore::durable`].
     pub async fn write(&self, page: &StoredPage<'_>) -> Result<Position, StoreError> {
         if page.response.len() > WARC_RECORD_BYTES_MAX - HEAD_BYTES_MAX
@@ -192,8 +194,7 @@ impl<W: StoreWorld> Shared<W> {
                     };
                     waiters.push(context.waker().clone());
                 }
-                let sealed = matches!(state.outgoing, Outgoing::Sealed(_));
-                (result, if sealed { state.worker.take() } else { None })
+                (result, if state.has_sealed() { state.worker.take() } else { None })
             };
             wake(waker);
             result.map_or(Poll::Pending, Poll::Ready)

@@ -1,6 +1,6 @@
 //! The one task of a store that touches the disk: it appends, syncs, closes and recovers, in order.
 
-use super::gather::{Batch, new_buffer};
+use super::gather::Batch;
 use super::salvage::{close_file, sync_dir};
 use super::series::Stem;
 use super::state::Work;
@@ -9,7 +9,6 @@ use super::{StoreError, StoreWorld};
 use crate::base::Time;
 use crate::base::race::{First, race};
 use crate::io::{Disk, DiskError, File};
-use crate::limits::{WRITE_BUFFER_BYTES, WRITE_BUFFER_COUNT_MAX};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -33,16 +32,13 @@ struct Covered {
 pub(super) struct WriterTask<W: StoreWorld> {
     shared: Rc<Shared<W>>,
     open: Option<OpenFile<W::File>>,
-    /// Batches of the open file that are not proven durable: at most `sync_bytes` and a buffer, and
-    /// [`WRITE_BUFFER_COUNT_MAX`] while they are being synced.
+    /// Batches of the open file that are not proven durable; the state knows how many.
     unsynced: Vec<Batch>,
-    /// Empty buffers, between a sync and the next write: a fresh one costs page faults.
-    spare: Vec<Vec<u8>>,
 }
 
 impl<W: StoreWorld> WriterTask<W> {
     pub(super) fn new(shared: Rc<Shared<W>>) -> WriterTask<W> {
-        WriterTask { shared, open: None, unsynced: Vec::new(), spare: Vec::new() }
+        WriterTask { shared, open: None, unsynced: Vec::new() }
     }
 
     /// Until the store is closed or dropped.
@@ -91,10 +87,14 @@ impl<W: StoreWorld> WriterTask<W> {
     async fn write(&mut self, batch: Batch) -> Result<(), StoreError> {
         let mark = batch.mark;
         self.unsynced.push(batch);
+        self.note_unsynced();
         self.append_from(self.unsynced.len() - 1).await?;
-        let empty = self.spare.pop().unwrap_or_else(new_buffer);
-        self.shared.state.borrow_mut().note_flushed(empty, mark);
+        self.shared.state.borrow_mut().note_flushed(mark);
         if self.ends_file() { self.finish().await } else { Ok(()) }
+    }
+
+    fn note_unsynced(&self) {
+        self.shared.state.borrow_mut().unsynced_count = self.unsynced.len();
     }
 
     /// Appends the batches from `first` on to the file, which is made if it must be.
@@ -150,10 +150,9 @@ impl<W: StoreWorld> WriterTask<W> {
         let mut written = Ok(());
         let synced = loop {
             let shared = self.shared.clone();
-            let has_room = self.unsynced.len() < WRITE_BUFFER_COUNT_MAX;
             let sealed = poll_fn(|context| {
                 let mut state = shared.state.borrow_mut();
-                match has_room.then(|| state.take_sealed()).flatten() {
+                match state.take_sealed_of_file() {
                     Some(batch) => Poll::Ready(batch),
                     None => {
                         state.worker = Some(context.waker().clone());
@@ -193,13 +192,10 @@ impl<W: StoreWorld> WriterTask<W> {
         // The index of a file that is about to be closed is still needed.
         let ending = if self.ends_file() { self.unsynced.pop() } else { None };
         let batch_count = covered.batch_count.min(self.unsynced.len());
-        for Batch { mut bytes, .. } in self.unsynced.drain(..batch_count) {
-            bytes.clear();
-            bytes.shrink_to(2 * WRITE_BUFFER_BYTES);
-            self.spare.push(bytes);
-        }
-        self.spare.truncate(WRITE_BUFFER_COUNT_MAX);
+        let durable = self.unsynced.drain(..batch_count).map(|batch| batch.bytes);
+        self.shared.state.borrow_mut().keep_spare(durable);
         self.unsynced.extend(ending.map(|batch| Batch { bytes: Vec::new(), from: 0, ..batch }));
+        self.note_unsynced();
         Ok(())
     }
 
@@ -211,6 +207,7 @@ impl<W: StoreWorld> WriterTask<W> {
             close_file(world, stem, index).await?;
         }
         self.unsynced.clear();
+        self.note_unsynced();
         self.open = None;
         Ok(())
     }
@@ -226,8 +223,7 @@ impl<W: StoreWorld> WriterTask<W> {
             let mark = last.mark;
             self.append_from(0).await?;
             if self.shared.state.borrow().flushed_through < mark {
-                let empty = self.spare.pop().unwrap_or_else(new_buffer);
-                self.shared.state.borrow_mut().note_flushed(empty, mark);
+                self.shared.state.borrow_mut().note_flushed(mark);
             }
             if self.ends_file() { self.finish().await? } else { self.sync().await? }
         }
