@@ -203,6 +203,20 @@ fn writers_wait_while_all_buffers_are_full() {
     assert_eq!(stored_urls(&world).len(), written + 1);
 }
 
+#[test]
+fn full_buffers_are_synced_before_they_hold_up_writers_for_good() {
+    let world = Fake::default();
+    let sync_bytes = 4 * (WRITE_BUFFER_COUNT_MAX * WRITE_BUFFER_BYTES) as u64;
+    let store = open(&world, StoreSettings { sync_bytes, ..Default::default() });
+    let written = 2 * (WRITE_BUFFER_COUNT_MAX + 1);
+    let positions: Vec<_> =
+        (0..written).map(|n| write(&world, &store, n, WRITE_BUFFER_BYTES)).collect();
+    assert_eq!(world.now(), Time::ZERO, "long before it was time");
+    assert!(store.synced_through() >= positions[0].mark);
+    world.run(store.close()).unwrap();
+    assert_eq!(stored_urls(&world).len(), written);
+}
+
 /// The series of batches that pages make, sealed so when a buffer is full.
 fn batches(seal: Seal) -> Vec<Batch> {
     let mut gatherer = Gatherer::new(StoreSettings::default(), 3, 0);
