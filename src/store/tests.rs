@@ -191,6 +191,7 @@ fn writers_wait_while_all_buffers_are_full() {
         let mut write = pin!(store.write(&stored));
         if world.settle(write.as_mut()).is_some() {
             written += 1;
+            assert!(written < 1_000, "somebody waits");
             continue;
         }
         // The full ones that may be held, and the one that is filled.
