@@ -1,10 +1,10 @@
 //! What a shard does while the disk fails: it stops starting fetches, keeps what it has in hand,
 //! tells the operator, tries again with back-off, and goes on.
 //!
-//! The store and the logs keep what is not durable (full write buffers in line and those that
-//! await their sync) and let writers wait when these are as many as may be, so what is in hand is bounded by them and by the fetch
-//! slots. Nothing is counted as stored before it survives a power cut: [`Ledger`] holds the figures
-//! until the store has synced so far. Belongs to one core.
+//! The store and the logs keep what is not durable (full write buffers in line and those that await
+//! their sync) and let writers wait when these are as many as may be, so what is in hand is bounded
+//! by them and by the fetch slots. Nothing is counted as stored before it survives a power cut:
+//! [`Ledger`] holds the figures until the store has synced so far. Belongs to one core.
 
 use super::checkpoints::as_store_error;
 use super::{Notice, Shard};

@@ -100,7 +100,7 @@ impl State {
         (mark <= self.synced_through).then_some(Ok(()))
     }
 
-    /// Lets the filling buffer wait for the disk, if there is something in it and room for one more.
+    /// Lets the filling buffer wait for the disk, if it has something and there is room for it.
     pub(super) fn try_seal(&mut self, seal: Seal) -> bool {
         if self.is_at_bound() {
             return false;
