@@ -176,6 +176,9 @@ pub const RING_COMPLETION_COUNT: u32 = 32_768;
 /// Chunks waiting on one stream before its receive is paused, so that one fast peer cannot hold
 /// the buffers of all.
 pub const STREAM_CHUNK_COUNT_MAX: usize = 32;
+/// Completions that one turn of a core takes; the rest stay in the kernel's queue for the next, before
+/// which timers are looked at again: some twenty pages of work, two milliseconds.
+pub const RING_EVENT_COUNT_MAX: usize = 64;
 /// How often tasks are let run before a core's driver asks the kernel again.
 pub const RING_YIELD_COUNT_MAX: usize = 4;
 /// A core with nothing to do that a timer would wake within this long sleeps so long, or until so

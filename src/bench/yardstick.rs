@@ -45,7 +45,8 @@ pub struct Worth {
     pub hash_ns: f64,
     /// Taken from the core by the machine's host, in all.
     pub stolen_ms: u64,
-    /// The most of it between two looks, some 100 ms apart: no start can be less late than that.
+    /// The most of it between two looks, some 100 ms apart: if it was in one piece, what was due
+    /// at its beginning is late by as much.
     pub stolen_ms_max: u64,
 }
 

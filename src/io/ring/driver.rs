@@ -1,8 +1,9 @@
 //! The loop that turns one core's ring.
 //!
-//! One turn: one system call submits what tasks queued and lets completions appear; completions and
-//! due timers wake tasks; then every task that is ready runs. If none was, the next turn's call
-//! sleeps, until a completion, a timer or another core's signal (an eventfd that the ring polls).
+//! One turn: one system call submits what tasks queued and lets completions appear; so many of them,
+//! and due timers, wake tasks; then every task that is ready runs. If none was and no completion is
+//! left, the next turn's call sleeps, until a completion, a timer or another core's signal (an
+//! eventfd that the ring polls).
 //!
 //! glommio hosts the tasks and nothing else; it has no I/O of ours to wait for. Whether any task is
 //! ready is known by counting polls: the driver yields, and if the count has not moved when it runs
@@ -143,7 +144,7 @@ async fn drive(core: std::rc::Weak<Core>) {
         }
         let syscall_ns = core.enter(is_idle);
         let entered = core.now();
-        core.take_events();
+        let has_more = core.take_events();
         core.fire_timers();
         core.wake_inboxes();
         core.feed_starved();
@@ -158,7 +159,7 @@ async fn drive(core: std::rc::Weak<Core>) {
         if is_long {
             tracing::debug!(syscall_ns, dispatch_ns, "a long step of the ring");
         }
-        is_idle = run_tasks().await;
+        is_idle = run_tasks().await && !has_more;
     }
 }
 
@@ -176,10 +177,12 @@ async fn run_tasks() -> bool {
 }
 
 impl Core {
-    fn take_events(self: &Rc<Self>) {
-        loop {
+    /// Hands a turn's worth of completions out; true if there may be more. What they bring is work
+    /// for tasks, and a timer that comes due meanwhile waits for all of it.
+    fn take_events(self: &Rc<Self>) -> bool {
+        for _ in 0..limits::RING_EVENT_COUNT_MAX {
             let event = self.uring.borrow_mut().next_event();
-            let Some(event) = event else { return };
+            let Some(event) = event else { return false };
             match Target::of(event.tag) {
                 Target::Wait(index) => self.finish_wait(index, event),
                 Target::Wake => {
@@ -192,6 +195,7 @@ impl Core {
                 target => socket::take_event(self, target, event),
             }
         }
+        true
     }
 
     fn fire_timers(self: &Rc<Self>) {
