@@ -7,7 +7,7 @@
 //! beginning.
 
 use super::BenchError;
-use super::yardstick::{Worth, Yardstick};
+use super::yardstick::{Record, Worth, Yardstick};
 use crate::audit::{self, Verdict, crawl_dir::CrawlDir, web_log::WebLogs};
 use crate::base::Time;
 use crate::config::Settings;
@@ -17,10 +17,14 @@ use crate::metrics::{Count, Gauges, Metrics, Report, Span, merged};
 use crate::sys::process::{self, Signals};
 use crate::url::Url;
 use crate::web::{Web, WebSpec};
+use hdrhistogram::Histogram;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+
+/// The unit of the kernel's own count.
+const QUIET_STOLEN_MS_MAX: u64 = 10;
 
 /// What is crawled, how, and for how long.
 #[derive(Clone, Debug)]
@@ -59,6 +63,18 @@ pub struct Tick {
     pub busy: f64,
 }
 
+/// One second of the window, as the crawl's reports divide it.
+pub struct Second {
+    from: Time,
+    to: Time,
+    pub lateness_us: Histogram<u64>,
+    /// By the machine's host, from the crawl's core.
+    pub stolen_ms: u64,
+    /// Neither in it nor in the second before was more stolen than the kernel's clock can tell from
+    /// nothing: what was late in it was not late for that.
+    pub is_quiet: bool,
+}
+
 /// What a window of a crawl amounted to.
 pub struct Lap {
     pub label: String,
@@ -68,6 +84,7 @@ pub struct Lap {
     /// CPU time of the whole process in the window: the kernel's file workers are in it.
     pub process_cpu_ns: u64,
     pub ticks: Vec<Tick>,
+    pub seconds_of_window: Vec<Second>,
     pub verdict: Verdict,
     pub resident_bytes_max: u64,
     pub core_count: usize,
@@ -129,7 +146,7 @@ pub fn run(
         window.look(reports);
         watch(reports);
     });
-    let worth = yardstick.take(window.begin(), window.end())?;
+    let record = yardstick.take()?;
     web.stop()?;
     let summary = summary.map_err(BenchError::Engine)?;
     let terms = CrawlDir::open(&out).map_err(BenchError::Audit)?.terms;
@@ -137,7 +154,7 @@ pub fn run(
     let verdict = verdict.map_err(BenchError::Audit)?;
     std::fs::remove_dir_all(&out).map_err(failed("remove the crawl's files"))?;
     std::fs::remove_file(&log).map_err(failed("remove the web's log"))?;
-    window.lap(course, &summary, verdict, worth)
+    window.lap(course, &summary, verdict, &record)
 }
 
 /// The first URLs of every host, in an order in which no host comes twice in a row.
@@ -165,6 +182,7 @@ struct Window {
     first: Option<Sample>,
     last: Option<Sample>,
     ticks: Vec<Tick>,
+    seconds: Vec<Second>,
     seen: Option<(u64, u64, u64)>,
 }
 
@@ -183,6 +201,7 @@ impl Window {
             first: None,
             last: None,
             ticks: Vec::new(),
+            seconds: Vec::new(),
             seen: None,
         }
     }
@@ -208,10 +227,12 @@ impl Window {
             return;
         }
         let sample = Sample { metrics, gauges, process_cpu_ns: process::process_cpu_ns() };
-        match self.first {
-            None => self.first = Some(sample),
-            Some(_) => self.last = Some(sample),
-        }
+        let Some(first) = &self.first else {
+            self.first = Some(sample);
+            return;
+        };
+        self.seconds.push(Second::between(self.last.as_ref().unwrap_or(first), &sample));
+        self.last = Some(sample);
     }
 
     fn begin(&self) -> Time {
@@ -227,8 +248,9 @@ impl Window {
         course: &Course,
         summary: &Summary,
         verdict: Verdict,
-        worth: Worth,
+        record: &Record,
     ) -> Result<Lap, BenchError> {
+        let worth = record.worth(self.begin(), self.end());
         let (Some(first), Some(last)) = (self.first, self.last) else {
             return Err(BenchError::Short(summary.reason.clone()));
         };
@@ -241,12 +263,34 @@ impl Window {
             metrics,
             process_cpu_ns: last.process_cpu_ns - first.process_cpu_ns,
             ticks: self.ticks,
+            seconds_of_window: stolen_from(self.seconds, record),
             verdict,
             resident_bytes_max: summary.resident_bytes_peak,
             core_count: summary.reports.len(),
             worth,
         })
     }
+}
+
+impl Second {
+    fn between(before: &Sample, now: &Sample) -> Second {
+        let mut lateness_us = now.metrics.histogram(Span::Lateness).clone();
+        let earlier_us = before.metrics.histogram(Span::Lateness);
+        lateness_us.subtract(earlier_us).expect("an earlier copy has no more than a later one");
+        let (from, to) = (Time(before.gauges.at_ns), Time(now.gauges.at_ns));
+        Second { from, to, lateness_us, stolen_ms: 0, is_quiet: false }
+    }
+}
+
+/// The same seconds, with what was stolen in each.
+fn stolen_from(mut seconds: Vec<Second>, record: &Record) -> Vec<Second> {
+    for second in &mut seconds {
+        let stolen_ms = |from| record.stolen_ms(from, second.to).sum::<u64>();
+        let before = Time(second.from.0.saturating_sub(1_000_000_000));
+        second.is_quiet = stolen_ms(before) <= QUIET_STOLEN_MS_MAX;
+        second.stolen_ms = stolen_ms(second.from);
+    }
+    seconds
 }
 
 /// `nephila web`, as a child.
@@ -329,3 +373,33 @@ pub const SHOWN_SPANS: [Span; 9] = [
     Span::Store,
     Span::Total,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Metrics;
+
+    #[test]
+    fn a_second_is_quiet_if_nothing_was_stolen_in_it_nor_just_before() {
+        let at = |second: u64| Time(second * 1_000_000_000);
+        let sample = |second: u64| {
+            let mut metrics = Metrics::new();
+            (0..second)
+                .for_each(|late| metrics.record(Span::Lateness, Duration::from_millis(late)));
+            let gauges = Gauges { at_ns: at(second).0, ..Gauges::default() };
+            Sample { metrics, gauges, process_cpu_ns: 0 }
+        };
+        let seconds = (10..16).map(|from| Second::between(&sample(from), &sample(from + 1)));
+        // In the middle of each second; 50 ms went in the thirteenth, 10 in the last.
+        let stolen = [0, 0, 0, 50, 50, 50, 60];
+        let half = Duration::from_millis(500);
+        let looks: Vec<_> = (9..16).zip(stolen).map(|(from, ms)| (at(from) + half, ms)).collect();
+        let seconds = stolen_from(seconds.collect(), &Record::of_stolen_ms(&looks));
+        let stolen: Vec<_> = seconds.iter().map(|second| second.stolen_ms).collect();
+        assert_eq!(stolen, [0, 0, 50, 0, 0, 10]);
+        let quiet: Vec<_> = seconds.iter().map(|second| second.is_quiet).collect();
+        assert_eq!(quiet, [true, true, false, false, true, true]);
+        let late: Vec<_> = seconds.iter().map(|second| second.lateness_us.max() / 1_000).collect();
+        assert_eq!(late, [10, 11, 12, 13, 14, 15], "each second has its own");
+    }
+}

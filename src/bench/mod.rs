@@ -11,6 +11,7 @@ pub mod course;
 mod error;
 pub mod frontier;
 pub mod hosts;
+mod latency;
 pub mod limit;
 pub mod pages;
 pub mod parse;

@@ -241,7 +241,7 @@ impl Course {
             let merge_count = self.merge_count();
             let begun = Time(process::monotonic_ns());
             let (spent, tally, page_count) = self.pages(page_count).await?;
-            let worth = yardstick.take(begun, Time(process::monotonic_ns()))?;
+            let worth = yardstick.take()?.worth(begun, Time(process::monotonic_ns()));
             let each = |ns: u64| ns as f64 / page_count as f64;
             let mark = Mark {
                 queued_count,

@@ -2,6 +2,7 @@
 
 use super::BenchError;
 use super::course::{self, Course, Grounds, Lap, SHOWN_SPANS};
+use super::latency;
 use super::limit::{self, Ceiling};
 use super::plot::{Bars, Lines, Scale};
 use super::report::{Machine, Plot, Report, Table, Timed, strings};
@@ -25,9 +26,6 @@ const SCALE_PAGE_COUNT_MIN: u64 = 40_000_000;
 /// Of `scale`: pages of a host that are known from the start. What is measured with many hosts are
 /// their first pages, which would bring 14 new links where later ones bring 8.
 const SCALE_SEEDS_PER_HOST: u32 = 7;
-/// Delays over which the hosts of `latency` begin.
-const START_SPREAD_COUNT: u64 = 8;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
     Limit,
@@ -83,7 +81,7 @@ pub fn run(
     let machine = Machine::here();
     let (ceilings, laps) = match suite {
         Suite::Limit => (limits(options, say)?, Vec::new()),
-        Suite::Latency => (Vec::new(), latency(options, signals, watch, say)?),
+        Suite::Latency => (Vec::new(), latency::run(options, signals, watch, say)?),
         _ => {
             // The ceiling in the same run: a noisy machine is noisy for both.
             let ceilings = if suite == Suite::Small { limits(options, say)? } else { Vec::new() };
@@ -114,51 +112,7 @@ fn limits(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Vec<Ceiling>, 
     Ok(ceilings)
 }
 
-/// The planned load is a share of what the machine can do: no answer is waited for before the next
-/// request is due, so that what is late shows. What it can do is measured in each round anew, for a
-/// shared machine is worth more in one minute than in another.
-fn latency(
-    options: &Options,
-    signals: Option<&Signals>,
-    watch: &mut dyn FnMut(&[metrics::Report]),
-    say: &mut dyn FnMut(&str),
-) -> Result<Vec<Lap>, BenchError> {
-    let mut laps = Vec::new();
-    for _ in 0..options.run_count {
-        let capacity = match options.capacity {
-            Some(capacity) => capacity,
-            None => {
-                let course = Course { label: "capacity".to_owned(), ..bench_course(options)? };
-                lap(&course, options, signals, watch, say)?.pages_per_second()
-            }
-        };
-        for percent in [50, 80, 95] {
-            let course = open_loop(options, capacity, percent)?;
-            laps.push(lap(&course, options, signals, watch, say)?);
-        }
-    }
-    Ok(laps)
-}
-
-/// A crawl whose hosts come due at `percent` of `capacity` pages a second.
-fn open_loop(options: &Options, capacity: f64, percent: u32) -> Result<Course, BenchError> {
-    let host_count = ((capacity * f64::from(percent) / 100.0) as u32).max(1);
-    let bench = bench_course(options)?;
-    // As many requests in any part of a second as in another: slowly, for a first visit costs
-    // more than the later ones, and those that had to wait then would be a heap ever after.
-    let start_spread_ms = START_SPREAD_COUNT * bench.settings.delay_ms;
-    let settings = Settings { start_spread_ms, ..bench.settings };
-    Ok(Course {
-        label: format!("{percent} % of {capacity:.0}/s"),
-        host_count,
-        page_count: u64::from(host_count) * 500,
-        warm_seconds: bench.warm_seconds + start_spread_ms.div_ceil(1_000),
-        settings,
-        ..bench
-    })
-}
-
-fn lap(
+pub(super) fn lap(
     course: &Course,
     options: &Options,
     signals: Option<&Signals>,
@@ -241,7 +195,7 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
 
 /// 25 KB pages (log-normal), 60 links of which about 6 are new, a second between two requests to a
 /// host, every host known from the start.
-fn bench_course(options: &Options) -> Result<Course, BenchError> {
+pub(super) fn bench_course(options: &Options) -> Result<Course, BenchError> {
     let host_count =
         options.host_count.unwrap_or_else(|| host_count_that_fits(options.fetch_slots));
     let mut settings = Settings {
@@ -288,7 +242,7 @@ fn report(
     let mut tables = Vec::new();
     if !laps.is_empty() {
         tables.push(speed(laps));
-        tables.extend((suite == Suite::Latency).then(|| lateness(laps)));
+        tables.extend((suite == Suite::Latency).then(|| latency::table(laps)));
         tables.extend(laps.iter().any(|lap| handshakes(lap).0 > 0).then(|| tls(laps)));
         tables.extend([costs(laps), times(laps)]);
     }
@@ -339,8 +293,11 @@ fn about(suite: Suite, options: &Options) -> String {
          seen, SimHash, WARC, journal. {} s of warm-up, then {} s measured, {} runs. The web on a \
          core of its own. What the machine was worth: a load from memory, a hash of 16 KB, and \
          what its host took away (stolen: in all, and the most within 100 ms), all on the crawl's \
-         core in the window.",
-        options.warm_seconds, options.window_seconds, options.run_count
+         core in the window.{}",
+        options.warm_seconds,
+        options.window_seconds,
+        options.run_count,
+        if suite == Suite::Latency { latency::ABOUT_QUIET } else { "" },
     )
 }
 
@@ -472,21 +429,6 @@ fn times(laps: &[Lap]) -> Table {
 }
 
 /// How late visits began, beside what the machine's host took away meanwhile.
-fn lateness(laps: &[Lap]) -> Table {
-    let columns = ["run", "stolen ms", "at once", "p50", "p99", "p99.9", "max"];
-    let row = |lap: &Lap| {
-        let Percentiles { p50_us, p99_us, p999_us, max_us, .. } =
-            lap.metrics.percentiles(Span::Lateness);
-        let stolen = [lap.worth.stolen_ms, lap.worth.stolen_ms_max].map(|ms| ms.to_string());
-        let mut row = vec![lap.label.clone()];
-        row.extend(stolen);
-        row.extend([p50_us, p99_us, p999_us, max_us].map(latency_text));
-        row
-    };
-    let rows = laps.iter().map(row).collect();
-    Table { title: "Lateness".to_owned(), columns: strings(&columns), rows }
-}
-
 fn ceiling_table(ceilings: &[Ceiling]) -> Table {
     let columns = ["run", "pages/s", "core us/page", "MB/s", "syscalls/page", "failed"];
     let row = |(index, ceiling): (usize, &Ceiling)| {
@@ -606,6 +548,7 @@ fn lap_json(lap: &Lap) -> Value {
         "latency_us": times,
         "counts": counts,
         "ticks": ticks,
+        "lateness_by_second": latency::json(lap),
         "resident_bytes_max": lap.resident_bytes_max,
         "machine": lap.worth.json(),
         "referee": lap.verdict,

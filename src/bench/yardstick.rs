@@ -81,22 +81,46 @@ impl Yardstick {
         Ok(Yardstick { stop, thread })
     }
 
-    /// Ends it; says what it saw between two times of the monotonic clock.
-    pub fn take(self, from: Time, to: Time) -> Result<Worth, BenchError> {
+    /// Ends it.
+    pub fn take(self) -> Result<Record, BenchError> {
         drop(self.stop);
         let samples = self.thread.join().map_err(|_| BenchError::Died)?;
-        let within = || samples.iter().filter(|sample| (from..=to).contains(&sample.at));
-        // What was stolen before the first look of the window is told by the look before it.
-        let looks = samples.iter().zip(samples.iter().skip(1));
-        let stolen_ms = looks
-            .filter(|(_, sample)| (from..=to).contains(&sample.at))
-            .map(|(before, sample)| sample.stolen_ms.saturating_sub(before.stolen_ms));
-        Ok(Worth {
+        Ok(Record { samples })
+    }
+}
+
+/// All that a yardstick saw.
+pub struct Record {
+    samples: Vec<Sample>,
+}
+
+impl Record {
+    /// Between two times of the monotonic clock.
+    pub fn worth(&self, from: Time, to: Time) -> Worth {
+        let within = || self.samples.iter().filter(|sample| (from..=to).contains(&sample.at));
+        Worth {
             load_ns: median(within().map(|sample| sample.load_ns)),
             hash_ns: median(within().map(|sample| sample.hash_ns)),
-            stolen_ms: stolen_ms.clone().sum(),
-            stolen_ms_max: stolen_ms.max().unwrap_or(0),
-        })
+            stolen_ms: self.stolen_ms(from, to).sum(),
+            stolen_ms_max: self.stolen_ms(from, to).max().unwrap_or(0),
+        }
+    }
+
+    /// By looks. What was stolen before the first of them is told by the look before it.
+    pub fn stolen_ms(&self, from: Time, to: Time) -> impl Iterator<Item = u64> {
+        let looks = self.samples.iter().zip(self.samples.iter().skip(1));
+        looks
+            .filter(move |(_, sample)| (from..=to).contains(&sample.at))
+            .map(|(before, sample)| sample.stolen_ms.saturating_sub(before.stolen_ms))
+    }
+}
+
+#[cfg(test)]
+impl Record {
+    /// A look of no other worth at each time, with what was stolen until then.
+    pub(super) fn of_stolen_ms(looks: &[(Time, u64)]) -> Record {
+        let sample = |(at, stolen_ms)| Sample { at, load_ns: 1.0, hash_ns: 1.0, stolen_ms };
+        Record { samples: looks.iter().copied().map(sample).collect() }
     }
 }
 
@@ -188,9 +212,9 @@ mod tests {
             sample(7, 60.0, 900),
         ];
         let thread = std::thread::spawn(move || samples);
-        let worth = Yardstick { stop, thread }.take(Time(5), Time(6)).expect("samples");
+        let record = Yardstick { stop, thread }.take().expect("samples");
         let wanted = Worth { load_ns: 4.5, hash_ns: 9.0, stolen_ms: 50, stolen_ms_max: 40 };
-        assert_eq!(worth, wanted);
+        assert_eq!(record.worth(Time(5), Time(6)), wanted);
     }
 
     #[test]

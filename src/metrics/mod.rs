@@ -137,16 +137,7 @@ impl Metrics {
     }
 
     pub fn percentiles(&self, span: Span) -> Percentiles {
-        let histogram = self.histogram(span);
-        let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
-        Percentiles {
-            count: histogram.len(),
-            p50_us: at(0.5),
-            p90_us: at(0.9),
-            p99_us: at(0.99),
-            p999_us: at(0.999),
-            max_us: histogram.max(),
-        }
+        Percentiles::of(self.histogram(span))
     }
 
     /// Adds what another core counted and timed.
@@ -177,6 +168,20 @@ impl Metrics {
             mine.subtract(theirs).expect("an earlier copy has no more than a later one");
         }
         since
+    }
+}
+
+impl Percentiles {
+    pub fn of(histogram: &Histogram<u64>) -> Percentiles {
+        let at = |quantile| histogram.value_at_quantile(quantile).min(histogram.max());
+        Percentiles {
+            count: histogram.len(),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: histogram.max(),
+        }
     }
 }
 
@@ -262,7 +267,8 @@ pub fn is_failure(outcome: Outcome) -> bool {
     )
 }
 
-fn empty_histogram() -> Histogram<u64> {
+/// Of the range that all spans have.
+pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, SPAN_US_MAX, SPAN_SIGNIFICANT_DIGITS)
         .expect("the bounds are constants that the library accepts")
 }
