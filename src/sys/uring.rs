@@ -97,6 +97,21 @@ pub struct Uring {
 
 const BUFFER_GROUP: u16 = 0;
 
+/// Which completions a turn asks the kernel for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// There are some left to take. To ask for more would fill the queue with what nobody gets to,
+    /// each with a receive buffer that others want.
+    Nothing,
+    /// What there is.
+    Now,
+    /// So many, or what there is after so long.
+    Wait(Duration, usize),
+}
+
+/// `IORING_ENTER_GETEVENTS`.
+const GETEVENTS: u32 = 1;
+
 impl Uring {
     pub fn new(
         submission_count: u32,
@@ -148,25 +163,26 @@ impl Uring {
         Key(index as u64)
     }
 
-    /// One system call: submits what is queued and runs the kernel's deferred work, so that
-    /// completions appear (DEFER_TASKRUN: they appear only when this thread asks). With a `wait` it
-    /// blocks until there are `count` completions, so long at the most.
-    pub fn turn(&mut self, wait: Duration, count: usize) -> Result<(), i32> {
+    /// One system call: submits what is queued and, if asked for completions, runs the kernel's
+    /// deferred work, so that they appear (DEFER_TASKRUN: they appear only when this thread asks).
+    pub fn turn(&mut self, asked: Asked) -> Result<(), i32> {
         self.pool.top_up();
         loop {
             self.fill();
-            let want = if wait.is_zero() || !self.backlog.is_empty() { 0 } else { count };
-            let wait = types::Timespec::from(wait);
-            let arguments = types::SubmitArgs::new().timespec(&wait);
-            let entered = if want > 0 {
-                self.ring.submitter().submit_with_args(want, &arguments)
-            } else {
-                self.enter()
+            let entered = match asked {
+                Asked::Wait(wait, count) if self.backlog.is_empty() => {
+                    let wait = types::Timespec::from(wait);
+                    let arguments = types::SubmitArgs::new().timespec(&wait);
+                    self.ring.submitter().submit_with_args(count, &arguments)
+                }
+                Asked::Nothing => self.enter(0),
+                Asked::Now | Asked::Wait(..) => self.enter(GETEVENTS),
             };
             match entered.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO)) {
                 Ok(_) if self.backlog.is_empty() => return Ok(()),
                 Ok(_) => {}
-                Err(libc::EINTR | libc::ETIME) if want > 0 => return Ok(()),
+                Err(libc::ETIME) => return Ok(()),
+                Err(libc::EINTR) if matches!(asked, Asked::Wait(..)) => return Ok(()),
                 Err(libc::EINTR) => {}
                 // Completions must be taken before more is submitted: the caller does so next.
                 Err(libc::EBUSY | libc::EAGAIN) => return Ok(()),
@@ -175,11 +191,15 @@ impl Uring {
         }
     }
 
-    fn enter(&mut self) -> std::io::Result<usize> {
-        const GETEVENTS: u32 = 1;
+    /// Whether there is anything to submit.
+    pub fn has_queued(&mut self) -> bool {
+        !self.backlog.is_empty() || !self.ring.submission().is_empty()
+    }
+
+    fn enter(&mut self, flags: u32) -> std::io::Result<usize> {
         let count = self.ring.submission().len() as u32;
         // SAFETY: no signal mask and no wait are passed; the entries obey invariant 1.
-        unsafe { self.ring.submitter().enter::<libc::sigset_t>(count, 0, GETEVENTS, None) }
+        unsafe { self.ring.submitter().enter::<libc::sigset_t>(count, 0, flags, None) }
     }
 
     /// Takes the next completion, if there is one.
@@ -236,7 +256,7 @@ impl Drop for Uring {
             self.push(Operation::Cancel { key: Key(key) }, 0);
         }
         for _ in 0..10_000 {
-            if self.operation_count() == 0 || self.turn(Duration::ZERO, 0).is_err() {
+            if self.operation_count() == 0 || self.turn(Asked::Now).is_err() {
                 break;
             }
             while self.next_event().is_some() {}

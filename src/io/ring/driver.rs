@@ -1,9 +1,9 @@
 //! The loop that turns one core's ring.
 //!
 //! One turn: one system call submits what tasks queued and lets completions appear; so many of them,
-//! and due timers, wake tasks; then every task that is ready runs. If none was and no completion is
-//! left, the next turn's call sleeps, until a completion, a timer or another core's signal (an
-//! eventfd that the ring polls).
+//! and due timers, wake tasks; then every task that is ready runs. If completions are left, the next
+//! turn takes them and asks for no others. If none is and no task was ready, the next turn's call
+//! sleeps, until a completion, a timer or another core's signal (an eventfd that the ring polls).
 //!
 //! glommio hosts the tasks and nothing else; it has no I/O of ours to wait for. Whether any task is
 //! ready is known by counting polls: the driver yields, and if the count has not moved when it runs
@@ -20,7 +20,7 @@ use crate::base::Time;
 use crate::io::Effort;
 use crate::limits;
 use crate::sys::process;
-use crate::sys::uring::{Event, Key, Operation};
+use crate::sys::uring::{Asked, Event, Key, Operation};
 use glommio::{LocalExecutorBuilder, Placement};
 use std::cell::Cell;
 use std::future::Future;
@@ -136,15 +136,15 @@ async fn guard(core: std::rc::Weak<Core>) {
 }
 
 async fn drive(core: std::rc::Weak<Core>) {
-    let mut is_idle = false;
+    let (mut is_idle, mut has_more) = (false, false);
     loop {
         let Some(core) = core.upgrade() else { return };
         if core.stopped.get() {
             return;
         }
-        let syscall_ns = core.enter(is_idle);
+        let syscall_ns = core.enter(is_idle, has_more);
         let entered = core.now();
-        let has_more = core.take_events();
+        has_more = core.take_events();
         core.fire_timers();
         core.wake_inboxes();
         core.feed_starved();
@@ -159,7 +159,7 @@ async fn drive(core: std::rc::Weak<Core>) {
         if is_long {
             tracing::debug!(syscall_ns, dispatch_ns, "a long step of the ring");
         }
-        is_idle = run_tasks().await && !has_more;
+        is_idle = run_tasks().await;
     }
 }
 
@@ -228,28 +228,37 @@ impl Core {
         }
     }
 
+    /// Lets sockets that found no buffer receive again, those that have waited longest first and no
+    /// more than the kernel has buffers for.
     fn feed_starved(self: &Rc<Self>) {
         if self.starved.borrow().is_empty() {
             return;
         }
-        let free = {
+        let free_count = {
             let uring = self.uring.borrow();
             uring.pool().count() - uring.pool().lent_count()
         };
-        for _ in 0..free {
-            let Some(index) = self.starved.borrow_mut().pop() else { break };
+        for _ in 0..free_count.min(limits::RING_BUFFER_READY_COUNT) {
+            let Some(index) = self.starved.borrow_mut().pop_front() else { break };
             socket::arm_again(self, index);
         }
     }
 
-    /// The turn's system call; if no task has anything to do it blocks this thread until something
+    /// The turn's system call. With completions left it only submits, and only if there is
+    /// something to submit; if no task has anything to do it blocks this thread until something
     /// happens or the next timer is due. Where a timer is about to end the sleep anyway it is given
     /// a moment more, and what happens meanwhile is done together. Says what it cost: sleeping is
     /// free, and it is the thread's own clock that knows how long it slept.
-    fn enter(&self, is_idle: bool) -> u64 {
+    fn enter(&self, is_idle: bool, has_more: bool) -> u64 {
         let begun = self.now();
+        if has_more {
+            if self.uring.borrow_mut().has_queued() {
+                self.turn(Asked::Nothing);
+            }
+            return self.now().0 - begun.0;
+        }
         if !is_idle || !self.wake.may_sleep() {
-            self.turn(Duration::ZERO, 0);
+            self.turn(Asked::Now);
             return self.now().0 - begun.0;
         }
         let begun_ns = process::thread_cpu_ns();
@@ -259,9 +268,9 @@ impl Core {
         if wait <= gather {
             // A crawl by the clock: hosts come due by the thousand each second, and to wake for
             // each of them and for each step of each fetch costs more than the steps do.
-            self.turn(gather, limits::RING_GATHER_COUNT);
+            self.turn(Asked::Wait(gather, limits::RING_GATHER_COUNT));
         } else {
-            self.turn(wait, 1);
+            self.turn(Asked::Wait(wait, 1));
         }
         self.wake.awake();
         process::thread_cpu_ns() - begun_ns
@@ -273,8 +282,8 @@ impl Core {
         self.effort.set(effort);
     }
 
-    fn turn(&self, wait: Duration, count: usize) {
-        let result = self.uring.borrow_mut().turn(wait, count);
+    fn turn(&self, asked: Asked) {
+        let result = self.uring.borrow_mut().turn(asked);
         self.spend(|effort| effort.syscall_count += 1);
         if let Err(number) = result {
             // The ring is this process's only way to the network: without it nothing is right.

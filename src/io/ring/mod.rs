@@ -26,6 +26,7 @@ use crate::sys::pool::BufferPool;
 use crate::sys::process;
 use crate::sys::uring::Uring;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
@@ -47,7 +48,7 @@ struct Core {
     wake: Arc<Wake>,
     inbox_wakers: RefCell<Vec<Waker>>,
     /// Streams whose receive found no buffer; armed again as buffers come back.
-    starved: RefCell<Vec<u32>>,
+    starved: RefCell<VecDeque<u32>>,
     random: Cell<u64>,
     directory: Option<Directory>,
     stopped: Cell<bool>,

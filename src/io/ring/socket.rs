@@ -367,7 +367,7 @@ fn take_receive(core: &Rc<Core>, index: u32, event: Event) -> Option<Waker> {
         }
         (0, _) => socket.ended = Some(Ok(())),
         (result, _) if result == -libc::ENOBUFS => {
-            core.starved.borrow_mut().push(index);
+            core.starved.borrow_mut().push_back(index);
             core.spend(|effort| effort.starved_count += 1);
             return None;
         }
