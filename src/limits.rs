@@ -176,8 +176,8 @@ pub const RING_COMPLETION_COUNT: u32 = 32_768;
 /// Chunks waiting on one stream before its receive is paused, so that one fast peer cannot hold
 /// the buffers of all.
 pub const STREAM_CHUNK_COUNT_MAX: usize = 32;
-/// Completions that one turn of a core takes; the rest stay in the kernel's queue for the next, before
-/// which timers are looked at again: some twenty pages of work, two milliseconds.
+/// Completions that one turn of a core takes; the rest stay in the kernel's queue for the next,
+/// before which timers are looked at again: some twenty pages of work, two milliseconds at most.
 pub const RING_EVENT_COUNT_MAX: usize = 64;
 /// How often tasks are let run before a core's driver asks the kernel again.
 pub const RING_YIELD_COUNT_MAX: usize = 4;
@@ -586,9 +586,13 @@ pub const BUDGET_PORTION_MAX: u64 = 256;
 /// Descriptors that are not connections: files, rings, eventfds, and some room.
 pub const OTHER_FILE_COUNT: usize = 1_024;
 
-/// Hosts of the benchmarks' web. Each is asked once a second at most: twice the pages a second that
-/// one core is meant for.
+/// Hosts of the benchmarks' web: at [`BENCH_DELAY_MS`] twice the pages a second that one core is
+/// meant for.
 pub const BENCH_HOST_COUNT: u32 = 20_000;
+pub const BENCH_DELAY_MS: u64 = 1_000;
+/// Of `latency`, which loads a core by what it can do: a quick one does more than so many hosts
+/// allow at a request a second each.
+pub const BENCH_LATENCY_DELAY_MS: u64 = 500;
 
 const _: () = {
     assert!(HOST_NAME_BYTES_MAX < URL_BYTES_MAX, "a URL with the longest host fits");

@@ -104,6 +104,12 @@ impl Lap {
         self.page_count() as f64 / self.seconds
     }
 
+    /// How much of its cores' time the crawl took: far under one, and the pages a second are what
+    /// the hosts' delays allow, not what a core can do.
+    pub fn core_share(&self) -> f64 {
+        self.costs.cpu_us * self.page_count() as f64 / 1e6 / self.seconds / self.core_count as f64
+    }
+
     pub fn process_us_per_page(&self) -> f64 {
         self.process_cpu_ns as f64 / 1e3 / self.page_count().max(1) as f64
     }

@@ -1,9 +1,9 @@
 //! The suite `latency`: hosts come due at a share of what the core can do, whether or not earlier
 //! pages are done, and what counts is how late each request begins.
 //!
-//! In: the operator's options. Out: laps, and their table: the whole window, and those of its seconds
-//! in which the machine's host took nothing from the core, for a core that is taken away starts
-//! nothing.
+//! In: the operator's options. Out: laps, and their table: the whole window, and those of its
+//! seconds in which the machine's host took nothing from the core, for a core that is taken away
+//! starts nothing.
 
 use super::BenchError;
 use super::course::{Course, Lap};
@@ -11,6 +11,7 @@ use super::report::{Table, strings};
 use super::suites::{Options, bench_course, lap};
 use crate::config::Settings;
 use crate::control::latency_text;
+use crate::limits::BENCH_LATENCY_DELAY_MS;
 use crate::metrics::{self, Percentiles, Span, empty_histogram};
 use crate::sys::process::Signals;
 use hdrhistogram::Histogram;
@@ -33,7 +34,10 @@ pub fn run(
         let capacity = match options.capacity {
             Some(capacity) => capacity,
             None => {
-                let course = Course { label: "capacity".to_owned(), ..bench_course(options)? };
+                let course = Course {
+                    label: "capacity".to_owned(),
+                    ..bench_course(options, BENCH_LATENCY_DELAY_MS)?
+                };
                 lap(&course, options, signals, watch, say)?.pages_per_second()
             }
         };
@@ -47,8 +51,9 @@ pub fn run(
 
 /// A crawl whose hosts come due at `percent` of `capacity` pages a second.
 fn open_loop(options: &Options, capacity: f64, percent: u32) -> Result<Course, BenchError> {
-    let host_count = ((capacity * f64::from(percent) / 100.0) as u32).max(1);
-    let bench = bench_course(options)?;
+    let bench = bench_course(options, BENCH_LATENCY_DELAY_MS)?;
+    let delay_seconds = bench.settings.delay_ms as f64 / 1e3;
+    let host_count = ((capacity * f64::from(percent) / 100.0 * delay_seconds) as u32).max(1);
     // As many requests in any part of a second as in another: slowly, for a first visit costs
     // more than the later ones, and those that had to wait then would be a heap ever after.
     let start_spread_ms = START_SPREAD_COUNT * bench.settings.delay_ms;
@@ -64,8 +69,8 @@ fn open_loop(options: &Options, capacity: f64, percent: u32) -> Result<Course, B
 }
 
 /// Ends the report's own account of itself.
-pub const ABOUT_QUIET: &str = " Seconds are quiet if in them and in the second before the host took \
-    10 ms or less: what is late in them is late for reasons of its own.";
+pub const ABOUT_QUIET: &str = " Seconds are quiet if in them and in the second before the host \
+    took 10 ms or less: what is late in them is late for reasons of its own.";
 
 pub fn table(laps: &[Lap]) -> Table {
     let columns = [

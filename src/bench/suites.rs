@@ -9,7 +9,9 @@ use super::report::{Machine, Plot, Report, Table, Timed, strings};
 use crate::base::WallTime;
 use crate::config::Settings;
 use crate::control::latency_text;
-use crate::limits::{BENCH_HOST_COUNT, OTHER_FILE_COUNT, QUEUE_OPEN_FILE_COUNT_MAX};
+use crate::limits::{
+    BENCH_DELAY_MS, BENCH_HOST_COUNT, OTHER_FILE_COUNT, QUEUE_OPEN_FILE_COUNT_MAX,
+};
 use crate::metrics::{self, Count, Percentiles, Span, Stage};
 use crate::sys::process::{self, Signals};
 use serde_json::{Map, Value, json};
@@ -98,7 +100,7 @@ pub fn run(
 }
 
 fn limits(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Vec<Ceiling>, BenchError> {
-    let course = Course { label: "limit".to_owned(), ..bench_course(options)? };
+    let course = Course { label: "limit".to_owned(), ..bench_course(options, BENCH_DELAY_MS)? };
     let mut ceilings = Vec::new();
     for _ in 0..options.run_count {
         let ceiling = limit::run(&course, &options.grounds, options.cores.first().copied())?;
@@ -132,7 +134,7 @@ pub(super) fn lap(
 }
 
 fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
-    let bench = bench_course(options)?;
+    let bench = bench_course(options, BENCH_DELAY_MS)?;
     Ok(match suite {
         Suite::Limit | Suite::Latency => Vec::new(),
         Suite::Small => vec![Course { label: "small".to_owned(), ..bench }],
@@ -193,15 +195,16 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     courses
 }
 
-/// 25 KB pages (log-normal), 60 links of which about 6 are new, a second between two requests to a
-/// host, every host known from the start.
-pub(super) fn bench_course(options: &Options) -> Result<Course, BenchError> {
+/// 25 KB pages (log-normal), 60 links of which about 6 are new, every host known from the start,
+/// `delay_ms` between two requests to it unless the operator says otherwise.
+pub(super) fn bench_course(options: &Options, delay_ms: u64) -> Result<Course, BenchError> {
     let host_count =
         options.host_count.unwrap_or_else(|| host_count_that_fits(options.fetch_slots));
     let mut settings = Settings {
         contact: "http://crawler.test/".to_owned(),
         fetch_slots: options.fetch_slots,
         cores: options.cores.iter().take(1).copied().collect(),
+        delay_ms,
         ..Settings::default()
     };
     for change in &options.changes {
@@ -308,6 +311,7 @@ fn speed(laps: &[Lap]) -> Table {
             vec![
                 lap.label.clone(),
                 format!("{:.0}", lap.pages_per_second()),
+                format!("{:.0} %", 100.0 * lap.core_share()),
                 format!("{:.1}", lap.costs.cpu_us),
                 format!("{:.1}", lap.process_us_per_page()),
                 format!("{:.0}", 1e6 / lap.process_us_per_page().max(0.001)),
@@ -326,16 +330,18 @@ fn speed(laps: &[Lap]) -> Table {
     let is_one_course = laps.iter().all(|lap| lap.label == laps[0].label);
     if laps.len() > 2 && is_one_course {
         let median_of = |figure: &dyn Fn(&Lap) -> f64| median(laps.iter().map(figure));
-        let mut row = strings(&["median", "", "", "", "", "", "", "", "", "", "", "", "", ""]);
+        let mut row = strings(&["median", "", "", "", "", "", "", "", "", "", "", "", "", "", ""]);
         row[1] = format!("{:.0}", median_of(&Lap::pages_per_second));
-        row[2] = format!("{:.1}", median_of(&|lap: &Lap| lap.costs.cpu_us));
-        row[3] = format!("{:.1}", median_of(&Lap::process_us_per_page));
-        row[4] = format!("{:.0}", 1e6 / median_of(&Lap::process_us_per_page).max(0.001));
+        row[2] = format!("{:.0} %", 100.0 * median_of(&Lap::core_share));
+        row[3] = format!("{:.1}", median_of(&|lap: &Lap| lap.costs.cpu_us));
+        row[4] = format!("{:.1}", median_of(&Lap::process_us_per_page));
+        row[5] = format!("{:.0}", 1e6 / median_of(&Lap::process_us_per_page).max(0.001));
         rows.push(row);
     }
     let columns = [
         "run",
         "pages/s",
+        "of core",
         "core us/page",
         "process us/page",
         "pages/CPU s",
@@ -540,6 +546,7 @@ fn lap_json(lap: &Lap) -> Value {
         "label": lap.label,
         "seconds": lap.seconds,
         "cores": lap.core_count,
+        "core_share": lap.core_share(),
         "pages_per_second": lap.pages_per_second(),
         "process_us_per_page": lap.process_us_per_page(),
         "payload_mb_per_second": lap.payload_mb_per_second(),

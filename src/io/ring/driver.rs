@@ -1,9 +1,10 @@
 //! The loop that turns one core's ring.
 //!
-//! One turn: one system call submits what tasks queued and lets completions appear; so many of them,
-//! and due timers, wake tasks; then every task that is ready runs. If completions are left, the next
-//! turn takes them and asks for no others. If none is and no task was ready, the next turn's call
-//! sleeps, until a completion, a timer or another core's signal (an eventfd that the ring polls).
+//! One turn: one system call submits what tasks queued and lets completions appear; so many of
+//! them, and due timers, wake tasks; then every task that is ready runs. If completions are left,
+//! the next turn takes them and asks for no others. If none is and no task was ready, the next
+//! turn's call sleeps, until a completion, a timer or another core's signal (an eventfd that the
+//! ring polls).
 //!
 //! glommio hosts the tasks and nothing else; it has no I/O of ours to wait for. Whether any task is
 //! ready is known by counting polls: the driver yields, and if the count has not moved when it runs
