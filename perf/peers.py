@@ -1,5 +1,6 @@
 """Runs each crawler over the same sites and prints what it did; called by perf/peers."""
 import atexit, os, platform, shutil, signal, statistics, subprocess, sys, tempfile, time
+import machine
 
 PAGES, RUNS, SITES, PORT = (int(os.environ[name]) for name in ("PAGES", "RUNS", "SITES", "PORT"))
 NEPHILA, HOME = os.environ["NEPHILA"], os.environ["HOME_OF_PEERS"]
@@ -130,10 +131,9 @@ def compare(names, site_count):
 
 def main():
     names = [name for name in PEERS if name not in SKIP]
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     print(f"# Peers\n\n`perf/peers {PAGES} {RUNS} {SITES}`: {PAGES:,} pages of 25 KB, no delay, each crawler pinned to one core, "
-          f"the web on another; in turns, medians. Scrapy has a thirtieth of the pages. Who took over {SLOW_SECONDS} s was run once. Commit {commit}, {cpu}, {len(CORES)} cores, "
+          f"the web on another; in turns, medians. Scrapy has a thirtieth of the pages. Who took over {SLOW_SECONDS} s was run once. Commit {commit}, {machine.cpu()}, {len(CORES)} cores, "
           f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}.\n")
     print("## One site\n")
     compare(names, 1)

@@ -1,5 +1,6 @@
 """Runs `nephila bench scale` for each count of hosts in turns; called by perf/scale."""
 import json, os, platform, statistics, subprocess, sys, tempfile
+import machine
 
 NEPHILA = os.environ["NEPHILA"]
 ROUNDS, RATE = int(sys.argv[1]), sys.argv[2]
@@ -28,10 +29,9 @@ def row(host_count, lap):
 
 
 def main():
-    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "?")
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     print(f"# A page's cost by hosts, in turns\n\n`perf/scale {ROUNDS} {RATE} {' '.join(map(str, HOSTS))}`: crawls of one age at {RATE} pages/s, "
-          f"a connection for each page, {SECONDS} s measured. Commit {commit}, {cpu}, {os.cpu_count()} cores, Linux {platform.release()}.\n\n"
+          f"a connection for each page, {SECONDS} s measured. Commit {commit}, {machine.cpu()}, {os.cpu_count()} cores, Linux {platform.release()}.\n\n"
           f"In the order in which they were run: us of the core a page, and what the machine was worth in that window (a load from memory, "
           f"a hash of 16 KB, on the same core).\n")
     print(f"| hosts | pages/s | core us/page | {' | '.join(STAGES)} | new links | to the disk | load ns | hash ns | referee |\n"

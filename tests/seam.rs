@@ -93,7 +93,8 @@ fn a_heap_of_completions_is_handed_out_in_turns() {
 }
 
 /// Eight turns' worth of reads ends in the call that submits them, and each makes work. Whoever
-/// sleeps meanwhile waits for the turn that he is due in and for the one before, not for all.
+/// sleeps meanwhile waits for the turn that he is due in and for the one before, not for all; and
+/// while there are completions left the kernel is not asked for more.
 async fn a_sleeper_wakes_between_turns<W: World>(world: W, _ip: IpAddr) {
     let read_count = 8 * RING_EVENT_COUNT_MAX;
     let (work, sleep) = (Duration::from_micros(20), Duration::from_millis(1));
@@ -101,6 +102,7 @@ async fn a_sleeper_wakes_between_turns<W: World>(world: W, _ip: IpAddr) {
     let file = Rc::new(world.create(Path::new("heap")).await.unwrap());
     file.append(pattern(read_count)).await.unwrap();
     let done_count = Rc::new(Cell::new(0));
+    let call_count_before = world.effort().syscall_count;
     for offset in 0..read_count {
         let (reader, file, done_count) = (world.clone(), file.clone(), done_count.clone());
         world.spawn(async move {
@@ -117,6 +119,8 @@ async fn a_sleeper_wakes_between_turns<W: World>(world: W, _ip: IpAddr) {
         most = most.max(done_count.get() - before);
     }
     assert!(most <= 2 * RING_EVENT_COUNT_MAX, "{most} of {read_count} within one sleep");
+    let call_count = world.effort().syscall_count - call_count_before;
+    assert!(call_count < 8, "{call_count} system calls for eight turns");
 }
 
 async fn bytes_are_echoed_in_order<W: World>(world: W, ip: IpAddr) {

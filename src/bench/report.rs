@@ -70,13 +70,18 @@ impl Machine {
             line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
         };
         let unknown = || "unknown".to_owned();
+        let cpuinfo = read("/proc/cpuinfo");
+        // Makers sell many processors under one name.
+        let known =
+            ["cpu family", "model\t"].map(|name| field(&cpuinfo, name).unwrap_or_else(unknown));
+        let name = field(&cpuinfo, "model name").unwrap_or_else(unknown);
         let memory = field(&read("/proc/meminfo"), "MemTotal");
         let memory_kb = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
         let git = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
         let commit = git.ok().filter(|output| output.status.success());
         let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok());
         Machine {
-            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
+            cpu: format!("{name} (family {}, model {})", known[0], known[1]),
             core_count: affinity::allowed_cores().len(),
             memory_mb: memory_kb.unwrap_or(0) / 1_024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
