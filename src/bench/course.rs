@@ -88,6 +88,7 @@ pub struct Lap {
     pub verdict: Verdict,
     pub resident_bytes_max: u64,
     pub core_count: usize,
+    pub delay_ms: u64,
     pub worth: Worth,
 }
 
@@ -273,6 +274,7 @@ impl Window {
             verdict,
             resident_bytes_max: summary.resident_bytes_peak,
             core_count: summary.reports.len(),
+            delay_ms: course.settings.delay_ms,
             worth,
         })
     }

@@ -8,10 +8,9 @@
 use super::BenchError;
 use super::course::{Course, Lap};
 use super::report::{Table, strings};
-use super::suites::{Options, bench_course, lap};
+use super::suites::{Options, Suite, bench_course, lap};
 use crate::config::Settings;
 use crate::control::latency_text;
-use crate::limits::BENCH_LATENCY_DELAY_MS;
 use crate::metrics::{self, Percentiles, Span, empty_histogram};
 use crate::sys::process::Signals;
 use hdrhistogram::Histogram;
@@ -34,10 +33,8 @@ pub fn run(
         let capacity = match options.capacity {
             Some(capacity) => capacity,
             None => {
-                let course = Course {
-                    label: "capacity".to_owned(),
-                    ..bench_course(options, BENCH_LATENCY_DELAY_MS)?
-                };
+                let bench = bench_course(Suite::Latency, options)?;
+                let course = Course { label: "capacity".to_owned(), ..bench };
                 lap(&course, options, signals, watch, say)?.pages_per_second()
             }
         };
@@ -51,7 +48,7 @@ pub fn run(
 
 /// A crawl whose hosts come due at `percent` of `capacity` pages a second.
 fn open_loop(options: &Options, capacity: f64, percent: u32) -> Result<Course, BenchError> {
-    let bench = bench_course(options, BENCH_LATENCY_DELAY_MS)?;
+    let bench = bench_course(Suite::Latency, options)?;
     let delay_seconds = bench.settings.delay_ms as f64 / 1e3;
     let host_count = ((capacity * f64::from(percent) / 100.0 * delay_seconds) as u32).max(1);
     // As many requests in any part of a second as in another: slowly, for a first visit costs

@@ -10,7 +10,8 @@ use crate::base::WallTime;
 use crate::config::Settings;
 use crate::control::latency_text;
 use crate::limits::{
-    BENCH_DELAY_MS, BENCH_HOST_COUNT, OTHER_FILE_COUNT, QUEUE_OPEN_FILE_COUNT_MAX,
+    BENCH_DELAY_MS, BENCH_HOST_COUNT, BENCH_LATENCY_DELAY_MS, OTHER_FILE_COUNT,
+    QUEUE_OPEN_FILE_COUNT_MAX,
 };
 use crate::metrics::{self, Count, Percentiles, Span, Stage};
 use crate::sys::process::{self, Signals};
@@ -100,7 +101,7 @@ pub fn run(
 }
 
 fn limits(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Vec<Ceiling>, BenchError> {
-    let course = Course { label: "limit".to_owned(), ..bench_course(options, BENCH_DELAY_MS)? };
+    let course = Course { label: "limit".to_owned(), ..bench_course(Suite::Limit, options)? };
     let mut ceilings = Vec::new();
     for _ in 0..options.run_count {
         let ceiling = limit::run(&course, &options.grounds, options.cores.first().copied())?;
@@ -134,7 +135,7 @@ pub(super) fn lap(
 }
 
 fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
-    let bench = bench_course(options, BENCH_DELAY_MS)?;
+    let bench = bench_course(suite, options)?;
     Ok(match suite {
         Suite::Limit | Suite::Latency => Vec::new(),
         Suite::Small => vec![Course { label: "small".to_owned(), ..bench }],
@@ -196,15 +197,18 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
 }
 
 /// 25 KB pages (log-normal), 60 links of which about 6 are new, every host known from the start,
-/// `delay_ms` between two requests to it unless the operator says otherwise.
-pub(super) fn bench_course(options: &Options, delay_ms: u64) -> Result<Course, BenchError> {
+/// and the suite's delay between two requests to it unless the operator says otherwise.
+pub(super) fn bench_course(suite: Suite, options: &Options) -> Result<Course, BenchError> {
     let host_count =
         options.host_count.unwrap_or_else(|| host_count_that_fits(options.fetch_slots));
     let mut settings = Settings {
         contact: "http://crawler.test/".to_owned(),
         fetch_slots: options.fetch_slots,
         cores: options.cores.iter().take(1).copied().collect(),
-        delay_ms,
+        delay_ms: match suite {
+            Suite::Latency => BENCH_LATENCY_DELAY_MS,
+            _ => BENCH_DELAY_MS,
+        },
         ..Settings::default()
     };
     for change in &options.changes {
@@ -264,7 +268,7 @@ fn report(
     });
     Report {
         suite: suite.name(),
-        about: about(suite, options),
+        about: about(suite, options, laps),
         command: options.command.clone(),
         tables,
         plots: plots(ceilings, laps),
@@ -279,24 +283,27 @@ fn report(
     }
 }
 
-fn about(suite: Suite, options: &Options) -> String {
+fn about(suite: Suite, options: &Options, laps: &[Lap]) -> String {
     let what = match suite {
         Suite::Limit => "fetch only, nothing parsed: the ceiling",
-        Suite::Small => {
-            "25 KB pages (log-normal), 1 s delay, keep-alive, 60 links of which 6 are new"
-        }
+        Suite::Small => "25 KB pages (log-normal), keep-alive, 60 links of which 6 are new",
         Suite::Real => "bodies of real pages, gzip-coded",
         Suite::Tls => "25 KB pages over TLS 1.3, 30 % of requests on new connections",
         Suite::Cold => "every page on a new host: DNS, robots.txt and connect each time",
         Suite::Latency => "open loop at a share of capacity, times from the planned start",
         Suite::Scale => "more cores, and more hosts at the same load",
     };
+    // The loads of `scale` go by the delay, and each has another.
+    let delay = match laps.first() {
+        Some(lap) if suite != Suite::Scale => format!(", a delay of {} ms", lap.delay_ms),
+        _ => String::new(),
+    };
     format!(
-        "{what}. Full pipeline but for the limit: politeness, robots.txt, DNS, digest, links, URL \
-         seen, SimHash, WARC, journal. {} s of warm-up, then {} s measured, {} runs. The web on a \
-         core of its own. What the machine was worth: a load from memory, a hash of 16 KB, and \
-         what its host took away (stolen: in all, and the most within 100 ms), all on the crawl's \
-         core in the window.{}",
+        "{what}{delay}. Full pipeline but for the limit: politeness, robots.txt, DNS, digest, \
+         links, URL seen, SimHash, WARC, journal. {} s of warm-up, then {} s measured, {} runs. \
+         The web on a core of its own. What the machine was worth: a load from memory, a hash of \
+         16 KB, and what its host took away (stolen: in all, and the most within 100 ms), all on \
+         the crawl's core in the window.{}",
         options.warm_seconds,
         options.window_seconds,
         options.run_count,
@@ -434,7 +441,6 @@ fn times(laps: &[Lap]) -> Table {
     Table { title: "Times".to_owned(), columns, rows }
 }
 
-/// How late visits began, beside what the machine's host took away meanwhile.
 fn ceiling_table(ceilings: &[Ceiling]) -> Table {
     let columns = ["run", "pages/s", "core us/page", "MB/s", "syscalls/page", "failed"];
     let row = |(index, ceiling): (usize, &Ceiling)| {
@@ -545,6 +551,7 @@ fn lap_json(lap: &Lap) -> Value {
     json!({
         "label": lap.label,
         "seconds": lap.seconds,
+        "delay_ms": lap.delay_ms,
         "cores": lap.core_count,
         "core_share": lap.core_share(),
         "pages_per_second": lap.pages_per_second(),
