@@ -128,7 +128,7 @@ impl Table {
         let rows: String =
             self.rows.iter().map(|row| format!("<tr>{}</tr>", cells(row, "td"))).collect();
         let (title, columns) = (escaped(&self.title), cells(&self.columns, "th"));
-        format!("<h3>{title}</h3><table><tr>{columns}</tr>{rows}</table>")
+        format!("<h3>{title}</h3><div><table><tr>{columns}</tr>{rows}</table></div>")
     }
 
     fn markdown(&self) -> String {
@@ -139,10 +139,10 @@ impl Table {
     }
 }
 
-const PAGE_STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:62rem;\
+const PAGE_STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:80rem;\
     margin:2rem auto;padding:0 1rem;color:#1f2933}\
-    table{border-collapse:collapse;margin:.5rem 0 1.5rem}\
-    td,th{padding:.2rem .7rem;border-bottom:1px solid #d9dee3;text-align:right}\
+    div{overflow-x:auto}table{border-collapse:collapse;margin:.5rem 0 1.5rem;font-size:.85em}\
+    td,th{padding:.2rem .45rem;white-space:nowrap;border-bottom:1px solid #d9dee3;text-align:right}\
     td:first-child,th:first-child{text-align:left}svg{display:block;max-width:100%}\
     svg text{font:11px system-ui,sans-serif;fill:#1f2933}svg .g{stroke:#d9dee3}\
     svg .m{text-anchor:middle}svg .r{text-anchor:end}.bad{color:#9d0208}";
@@ -181,13 +181,14 @@ impl Report {
         for failure in &self.failures {
             body.push_str(&format!("<p class=\"bad\">Does not count: {}</p>", escaped(failure)));
         }
-        self.tables.iter().for_each(|table| body.push_str(&table.html()));
-        for plot in &self.plots {
-            body.push_str(&match plot {
-                Plot::Lines(lines) => lines.svg(),
-                Plot::Bars(bars) => bars.svg(),
-            });
-        }
+        // What was measured, as a picture, and then to the last digit: some tables are long.
+        let mut tables = self.tables.iter().map(Table::html);
+        body.extend(tables.next());
+        body.extend(self.plots.iter().map(|plot| match plot {
+            Plot::Lines(lines) => lines.svg(),
+            Plot::Bars(bars) => bars.svg(),
+        }));
+        body.extend(tables);
         format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
              <title>nephila bench {}</title><style>{PAGE_STYLE}</style>{body}</html>\n",
