@@ -3,7 +3,7 @@
 //! `seam.rs`.
 
 use nephila::base::Time;
-use nephila::io::sim::{START, Sim, SimError, SimWorld};
+use nephila::io::sim::{Faults, NetModel, START, Sim, SimError, SimWorld};
 use nephila::io::{
     Clock, Disk, DiskError, File, Inbox, Listener, Net, Outbox, Random, Spawn, Stream,
 };
@@ -312,4 +312,55 @@ fn two_appends_at_once_are_a_mistake_that_shows() {
         });
     }
     let _ = sim.run_until_idle();
+}
+
+/// When each of four clients on two shards had its answers. A bystander polls now and then, and
+/// dials and asks an address of its own.
+fn answer_times(sim: &Sim, has_bystander: bool) -> Vec<(u16, Time)> {
+    sim.set_net(NetModel {
+        faults: Faults { spike_per_mille: 300, spike_ms_max: 900, ..Faults::default() },
+        ..NetModel::default()
+    });
+    spawn_echo_server(&sim.world(9), address("0.0.0.0:80"));
+    if has_bystander {
+        let world = sim.world(1);
+        world.clone().spawn(async move {
+            for second in 0..20 {
+                world.sleep_until(START + Duration::from_secs(second)).await;
+                world.yield_now().await;
+                let to = address("203.0.113.9:80");
+                let mut stream = world.connect(to, NEVER).await.ok().unwrap();
+                stream.send(vec![1; 3_000], NEVER).await.unwrap();
+                stream.receive(NEVER).await.unwrap();
+            }
+        });
+    }
+    let answers = Rc::<RefCell<Vec<(u16, Time)>>>::default();
+    for client in 0..4 {
+        let (world, answers) = (sim.world(client % 2), answers.clone());
+        world.clone().spawn(async move {
+            let to = SocketAddr::new([198, 51, 100, client as u8].into(), 80);
+            let mut stream = world.connect(to, NEVER).await.ok().unwrap();
+            for second in 0..20 {
+                world.sleep_until(START + Duration::from_secs(second)).await;
+                stream.send(vec![2; 3_000], NEVER).await.unwrap();
+                let mut byte_count = 0;
+                while byte_count < 3_000 {
+                    byte_count += stream.receive(NEVER).await.unwrap().unwrap().len();
+                }
+                answers.borrow_mut().push((client, world.now()));
+            }
+        });
+    }
+    sim.run_until(START + Duration::from_secs(60)).unwrap();
+    answers.take()
+}
+
+#[test]
+fn in_a_steady_simulation_one_task_more_changes_nothing_for_the_others() {
+    let alone = answer_times(&Sim::steady(5), false);
+    assert_eq!(alone.len(), 80);
+    assert_eq!(answer_times(&Sim::steady(5), true), alone);
+    assert_ne!(answer_times(&Sim::steady(6), false), alone, "faults are drawn from the seed");
+    assert_ne!(answer_times(&Sim::new(5), true), answer_times(&Sim::new(5), false));
 }

@@ -264,6 +264,10 @@ pub struct SimFlags {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=1_000))]
     pub crashes: u32,
+    /// Compare two versions of the code: tasks run in a fixed order, latencies are even and crashes
+    /// come by the clock, so that `requests` in the JSON is the same where the crawl is
+    #[arg(long)]
+    pub steady: bool,
     /// Write each run's files and its web's log below this directory, as seed-N
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -282,6 +286,7 @@ impl SimFlags {
             shard_count: self.shards,
             sabotage: self.sabotage,
             crash_count: self.crashes,
+            is_steady: self.steady,
         }
     }
 }

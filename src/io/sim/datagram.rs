@@ -1,5 +1,6 @@
 //! Simulated datagram sockets: latency, reordering, loss, and the filter of a connected socket.
 
+use super::chance::Chance;
 use super::fault::{Carriage, strikes};
 use super::network::{Network, Unknown, source_of, unspecified};
 use super::wake::Waiters;
@@ -60,7 +61,7 @@ impl SimDatagram {
         let network = &mut *world.shared.network.borrow_mut();
         if let Some(peer) = peer {
             let rate = network.faults_between(peer.ip(), None).exhausted_per_mille;
-            if strikes(&world.shared.network_chance, rate) {
+            if strikes(&world.shared.line_chance(peer.ip()), rate) {
                 world.record("no socket", format_args!("{peer}"));
                 return Err(NetError::Exhausted);
             }
@@ -78,8 +79,8 @@ impl SimDatagram {
             ip if ip.is_unspecified() => SocketAddr::new(source_of(to.ip()), self.local.port()),
             _ => self.local,
         };
-        let chance = &self.world.shared.network_chance;
-        let (there, back) = self.round_trip(network);
+        let chance = &self.world.shared.line_chance(to.ip());
+        let (there, back) = self.round_trip(network, chance);
         let carriage = network.faults_between(to.ip(), Some(from.ip())).carriage(chance);
         let Carriage::Carried { late, doubled } = carriage else { return "lost" };
         let (there, back) = (there + late, back + late);
@@ -105,10 +106,9 @@ impl SimDatagram {
         if receiver.post(there, Ok((cut.to_vec(), from))) { "sent" } else { "overflowed" }
     }
 
-    fn round_trip(&self, network: &Network) -> (Time, Time) {
-        let chance = &self.world.shared.network_chance;
+    fn round_trip(&self, network: &Network, chance: &Chance) -> (Time, Time) {
         let (min, max) = (network.model.latency_us_min, network.model.latency_us_max);
-        let latency = || std::time::Duration::from_micros(chance.between(min, max));
+        let latency = || self.world.shared.span(chance, min, max);
         let there = self.world.now() + latency();
         (there, there + latency())
     }

@@ -12,7 +12,6 @@ use crate::io::clock::Clock;
 use crate::io::disk::{Disk, DiskError, File};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// How long the disk takes.
@@ -50,9 +49,9 @@ impl SimWorld {
     }
 
     async fn disk_wait(&self, min_us: u64, max_us: u64) {
-        let us = self.shared.disk_chance.between(min_us, max_us);
+        let takes = self.shared.span(&self.shared.disk_chance, min_us, max_us);
         let spike = self.shared.ailments.borrow().faults.spike(&self.shared.disk_fault_chance);
-        self.sleep_until(self.now() + Duration::from_micros(us) + spike).await;
+        self.sleep_until(self.now() + takes + spike).await;
     }
 
     async fn disk_latency(&self) {

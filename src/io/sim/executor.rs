@@ -49,10 +49,10 @@ pub(super) enum Turn {
 }
 
 impl Executor {
-    pub fn new(seed_chance: Chance, start: Time) -> Rc<Executor> {
+    pub fn new(seed_chance: Chance, ready: ReadyQueue, start: Time) -> Rc<Executor> {
         Rc::new(Executor {
             now: Cell::new(start),
-            ready: ReadyQueue::default(),
+            ready,
             tasks: RefCell::default(),
             timers: RefCell::default(),
             serial: Cell::new(0),

@@ -65,6 +65,8 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use wake::ReadyQueue;
 
 /// The clock starts here and not at zero, as that of a machine that has been up for a while: code
 /// that takes zero for "long ago" behaves as it will in production.
@@ -105,11 +107,29 @@ impl std::error::Error for SimError {}
 
 impl Sim {
     pub fn new(seed: u64) -> Sim {
+        Sim::with_pace(seed, Pace::Drawn)
+    }
+
+    /// A simulation that compares two versions of the code: a version that polls a task once more,
+    /// or opens one connection more, has the same history in all else. Tasks run in the order in
+    /// which they became ready, every latency is the longest of its model, and each address has a
+    /// stream of chance of its own for its faults.
+    pub fn steady(seed: u64) -> Sim {
+        Sim::with_pace(seed, Pace::Steady)
+    }
+
+    fn with_pace(seed: u64, pace: Pace) -> Sim {
+        let ready = match pace {
+            Pace::Drawn => ReadyQueue::default(),
+            Pace::Steady => ReadyQueue::single(),
+        };
         let shared = Rc::new(Shared {
             seed,
-            executor: Executor::new(Chance::new(seed, stream_id::LANES), START),
+            pace,
+            executor: Executor::new(Chance::new(seed, stream_id::LANES), ready, START),
             network: RefCell::default(),
-            network_chance: Chance::new(seed, stream_id::NETWORK),
+            network_chance: Rc::new(Chance::new(seed, stream_id::NETWORK)),
+            address_chances: RefCell::default(),
             tree: tree::Tree::default(),
             disk_model: Cell::default(),
             disk_chance: Chance::new(seed, stream_id::DISK),
@@ -273,14 +293,27 @@ mod stream_id {
     pub const DISK: u64 = 3;
     pub const DISK_FAULTS: u64 = 4;
     pub const SHARDS: u64 = 1 << 32;
+    pub const ADDRESSES: u64 = 1 << 63;
+}
+
+/// What decides the order of tasks and how long things take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// The seed.
+    Drawn,
+    /// Nothing: see [`Sim::steady`].
+    Steady,
 }
 
 /// What all worlds of a simulation have in common.
 struct Shared {
     seed: u64,
+    pace: Pace,
     executor: Rc<Executor>,
     network: RefCell<network::Network>,
-    network_chance: Chance,
+    network_chance: Rc<Chance>,
+    /// Streams of a steady simulation, one for each address that anyone sent to.
+    address_chances: RefCell<BTreeMap<IpAddr, Rc<Chance>>>,
     tree: tree::Tree,
     disk_model: Cell<DiskModel>,
     disk_chance: Chance,
@@ -295,6 +328,28 @@ struct Shared {
 impl Shared {
     fn record(&self, shard: u16, kind: &'static str, detail: fmt::Arguments<'_>) {
         self.history.borrow_mut().record(self.executor.now(), shard, kind, detail);
+    }
+
+    /// The stream from which the faults and segments on the way to `address` are drawn.
+    fn line_chance(&self, address: IpAddr) -> Rc<Chance> {
+        if self.pace == Pace::Drawn {
+            return self.network_chance.clone();
+        }
+        let stream = match address {
+            IpAddr::V4(address) => u64::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits() as u64,
+        };
+        let mut chances = self.address_chances.borrow_mut();
+        let new = || Rc::new(Chance::new(self.seed, stream_id::ADDRESSES ^ stream));
+        chances.entry(address).or_insert_with(new).clone()
+    }
+
+    /// How long something takes that takes from `us_min` to `us_max` microseconds.
+    fn span(&self, chance: &Chance, us_min: u64, us_max: u64) -> Duration {
+        Duration::from_micros(match self.pace {
+            Pace::Drawn => chance.between(us_min, us_max),
+            Pace::Steady => us_max,
+        })
     }
 
     fn shard_chance(&self, shard: u16) -> Rc<Chance> {

@@ -201,8 +201,8 @@ impl SimWorld {
     fn dial(&self, to: SocketAddr) -> (Result<SimStream, NetError>, Time) {
         let there = self.now() + self.latency();
         let back = there + self.latency();
-        let chance = &self.shared.network_chance;
-        let route = self.shared.network.borrow().route(to, self.now(), chance);
+        let chance = self.shared.line_chance(to.ip());
+        let route = self.shared.network.borrow().route(to, self.now(), &chance);
         match route {
             Route::Exhausted => (Err(NetError::Exhausted), self.now()),
             Route::Refusal => (Err(NetError::Refused), back),
@@ -216,7 +216,7 @@ impl SimWorld {
                 network.link_count += 1;
                 let number = network.link_count;
                 let local = SocketAddr::new(source_of(to.ip()), next_port(&mut network.port_count));
-                let link = Link::new(number, local, to, fate);
+                let link = Link::new(number, local, to, fate, chance);
                 self.record("connecting", format_args!("#{number} {local} -> {to}"));
                 let mut backlog = backlog.borrow_mut();
                 backlog.pending.insert((there, number), link.clone());

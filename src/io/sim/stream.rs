@@ -11,6 +11,7 @@
 //! Invariant: `unread_bytes` is the sum of the queued segments (or of what was lost, once the
 //! reader is gone or the connection severed) and never exceeds the window.
 
+use super::chance::Chance;
 use super::executor::Alarm;
 use super::fault::{Fate, Strike, TO_DIALLER};
 use super::wake::Waiters;
@@ -221,8 +222,15 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(number: u64, dialler: SocketAddr, dialled: SocketAddr, fate: Fate) -> LinkRef {
-        let mut ends = [End::new(dialler, fate), End::new(dialled, fate)];
+    pub fn new(
+        number: u64,
+        dialler: SocketAddr,
+        dialled: SocketAddr,
+        fate: Fate,
+        line_chance: Rc<Chance>,
+    ) -> LinkRef {
+        let new = |address| End::new(address, fate, line_chance.clone());
+        let mut ends = [new(dialler), new(dialled)];
         if let Some((side, at, strike)) = fate.strike {
             ends[side].strike = Some((at, strike));
         }
@@ -257,6 +265,8 @@ struct End {
     strike: Option<(u64, Strike)>,
     bytes_per_second: Option<u64>,
     fate: Fate,
+    /// Decides the sizes of segments and what delays them.
+    line_chance: Rc<Chance>,
     readers: Waiters,
     writers: Waiters,
 }
@@ -267,7 +277,7 @@ struct Segment {
 }
 
 impl End {
-    fn new(address: SocketAddr, fate: Fate) -> End {
+    fn new(address: SocketAddr, fate: Fate, line_chance: Rc<Chance>) -> End {
         End {
             address,
             segments: VecDeque::new(),
@@ -281,6 +291,7 @@ impl End {
             strike: None,
             bytes_per_second: None,
             fate,
+            line_chance,
             readers: Waiters::default(),
             writers: Waiters::default(),
         }
@@ -290,7 +301,7 @@ impl End {
     /// more it is lost, but it did fill the sender's window: a reset follows, and not room.
     fn post(&mut self, world: &SimWorld, bytes: &[u8], room_bytes: usize) -> usize {
         let segment_bytes_max = world.shared.network.borrow().model.segment_bytes_max;
-        let chance = &world.shared.network_chance;
+        let chance = &self.line_chance;
         // Halved up to three times: small segments are common, and one byte is not a rarity.
         let upper = (segment_bytes_max >> chance.index(4)).max(1);
         let len = chance.between(1, upper as u64) as usize;

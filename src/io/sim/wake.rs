@@ -30,6 +30,13 @@ pub(super) struct Bell {
 }
 
 impl ReadyQueue {
+    /// One queue for the tasks of all shards: each runs in the order in which it became ready, and
+    /// nothing is left to chance.
+    pub fn single() -> ReadyQueue {
+        let lanes = Lanes { is_single: true, ..Lanes::default() };
+        ReadyQueue(Arc::new(Mutex::new(lanes)))
+    }
+
     /// The next task; `choose` picks one of so many lanes that have any.
     pub fn pop(&self, choose: impl FnOnce(usize) -> usize) -> Option<TaskKey> {
         self.lanes().pop(choose)
@@ -94,10 +101,13 @@ impl Waiters {
 struct Lanes {
     queues: Vec<VecDeque<TaskKey>>,
     busy: Vec<usize>,
+    /// All tasks stand in one queue, whatever their shard.
+    is_single: bool,
 }
 
 impl Lanes {
     fn push(&mut self, lane: usize, key: TaskKey) {
+        let lane = if self.is_single { 0 } else { lane };
         if self.queues.len() <= lane {
             self.queues.resize_with(lane + 1, VecDeque::new);
         }

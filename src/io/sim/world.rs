@@ -57,8 +57,8 @@ impl SimWorld {
     /// A seeded latency of the network, one way.
     pub(super) fn latency(&self) -> Duration {
         let model = self.shared.network.borrow().model;
-        let us = self.shared.network_chance.between(model.latency_us_min, model.latency_us_max);
-        Duration::from_micros(us)
+        let chance = &self.shared.network_chance;
+        self.shared.span(chance, model.latency_us_min, model.latency_us_max)
     }
 }
 

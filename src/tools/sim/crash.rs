@@ -271,6 +271,17 @@ impl Crash {
 }
 
 impl Moment {
+    /// The same moment, more or less, told by the clock alone.
+    pub(super) fn by_the_clock(self) -> Moment {
+        match self {
+            Moment::Step(count) => {
+                let count = u32::try_from(count).unwrap_or(u32::MAX);
+                Moment::After(STEP_SPAN.saturating_mul(count))
+            }
+            Moment::After(span) => Moment::After(span),
+        }
+    }
+
     /// One in three is early: in the salvage, the recovery or just behind them.
     fn draw(dice: &mut Dice, step_count: u32) -> Moment {
         match dice.below(6) {
@@ -281,6 +292,10 @@ impl Moment {
         }
     }
 }
+
+/// What a poll stands for where crashes come by the clock: polls of a life whose hosts rest most of
+/// the time.
+const STEP_SPAN: Duration = Duration::from_millis(2);
 
 /// Lost, kept, torn and reordered in any mixture.
 fn draw_cut(dice: &mut Dice) -> PowerCut {

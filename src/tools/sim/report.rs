@@ -4,10 +4,13 @@ use crate::audit::{AuditError, Extreme};
 use crate::tools::sim::crawl::{Crawl, CrawlError};
 use crate::tools::sim::judge::Judgement;
 use crate::tools::sim::scene::{Scene, ScenePlan};
+use crate::web::log::Entry;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 use std::path::Path;
 use std::{fs, io};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// One seed's run, judged.
 pub struct Run {
@@ -70,6 +73,9 @@ impl Run {
         }
         if self.plan.crash_count > 0 {
             let _ = write!(command, " --crashes {}", self.plan.crash_count);
+        }
+        if self.plan.is_steady {
+            command.push_str(" --steady");
         }
         command
     }
@@ -137,6 +143,8 @@ impl Run {
         object["virtual_seconds"] = crawl.ended.since(crawl.began).as_secs_f64().into();
         object["stopped"] = crawl.is_stopped.into();
         object["digest"] = format!("{:016x}", crawl.digest).into();
+        object["log"] = format!("{:016x}", xxh3_64(crawl.log_text.as_bytes())).into();
+        object["requests"] = format!("{:016x}", requests_digest(&crawl.log)).into();
         object["steps"] = crawl.step_count.into();
         object["pages"] = judgement.page_count.into();
         object["refetches"] = judgement.refetch_count.into();
@@ -152,6 +160,25 @@ impl Run {
         object["referee"] = json!(judgement.verdict);
         object
     }
+}
+
+/// One number for what each host was asked for and answered, in order, whenever that was.
+fn requests_digest(log: &[Entry]) -> u64 {
+    let mut in_order: Vec<&Entry> = log.iter().collect();
+    in_order.sort_by_key(|entry| entry.at);
+    let mut by_host: BTreeMap<(bool, &str), Xxh3Default> = BTreeMap::new();
+    for entry in in_order {
+        let hash = by_host.entry((entry.is_https, &entry.host)).or_default();
+        hash.update(entry.path.as_bytes());
+        hash.update(&entry.status.to_le_bytes());
+    }
+    let mut whole = Xxh3Default::new();
+    for ((is_https, host), hash) in by_host {
+        whole.update(host.as_bytes());
+        whole.update(&[u8::from(is_https)]);
+        whole.update(&hash.digest().to_le_bytes());
+    }
+    whole.digest()
 }
 
 fn facts(crawl: &Crawl, judgement: &Judgement, delay_ms: u64) -> String {

@@ -27,6 +27,8 @@ pub struct ScenePlan {
     pub sabotage: Option<Sabotage>,
     /// So many times the crawler is killed, or its machine loses power, and starts again.
     pub crash_count: u32,
+    /// The history is to be compared with that of another version of the code.
+    pub is_steady: bool,
 }
 
 impl Default for ScenePlan {
@@ -39,6 +41,7 @@ impl Default for ScenePlan {
             shard_count: None,
             sabotage: None,
             crash_count: 0,
+            is_steady: false,
         }
     }
 }
@@ -97,6 +100,9 @@ impl Scene {
         crawl.sabotage = plan.sabotage;
         if plan.crash_count > 0 {
             put_crashes(plan, seed, &mut crawl);
+        }
+        if plan.is_steady {
+            crawl.steady();
         }
         let healthy_count = (0..web.spec().host_count).filter(|h| web.is_healthy(*h)).count();
         Ok(Scene { crawl, web, healthy_count: healthy_count as u32 })
