@@ -13,6 +13,7 @@ pub use manifest::Manifest;
 pub use steer::EndReason;
 
 use crate::config::{ConfigError, Settings, Stay};
+use crate::control::count_text;
 use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
 use crate::io::Outbox;
 use crate::io::ring::{RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, Wake, mailbox};
@@ -56,6 +57,8 @@ pub enum EngineError {
     /// No resolver is configured and the system names none.
     NoResolver,
     ExtraCa(String),
+    /// The seeds name more domains or hosts than links can be kept to.
+    TooManyHomes(usize),
     /// A core's thread is gone.
     ShardDied(ShardIndex),
 }
@@ -72,6 +75,12 @@ impl fmt::Display for EngineError {
                  configuration",
             ),
             EngineError::ExtraCa(text) => write!(out, "extra_ca: {text}"),
+            EngineError::TooManyHomes(count) => write!(
+                out,
+                "the seeds name {count} domains or hosts, and links can be kept to {} at most: add \
+                 `--stay web` to follow links everywhere",
+                limits::HOME_COUNT_MAX
+            ),
             EngineError::ShardDied(shard) => write!(out, "the thread of shard {} died", shard.0),
         }
     }
@@ -88,11 +97,18 @@ pub fn crawl(
     signals: Option<&Signals>,
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
-    let (settings, cores) = checked(settings)?;
+    let (settings, cores, shortage) = checked(settings)?;
     let homes = homes(&settings, &seeds);
     let manifest = Manifest::new(&settings, cores.len() as u16, homes);
+    check_homes(&manifest)?;
     let plan = plan(&manifest, None)?;
     let directory = DataDirectory::create(directory, &manifest).map_err(EngineError::Directory)?;
+    let advice = match settings.stay {
+        Stay::Web => "",
+        Stay::Domain | Stay::Host => "; --stay web follows them everywhere",
+    };
+    tracing::info!("crawl of {}: {}{advice}", seeds_text(&seeds), manifest.scope_text());
+    tell_shortage(shortage);
     run(plan, manifest, &cores, seeds, &directory, signals, watch)
 }
 
@@ -104,16 +120,24 @@ pub fn resume(
     signals: Option<&Signals>,
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
-    let (settings, cores) = checked(settings)?;
+    let (settings, cores, shortage) = checked(settings)?;
     let (directory, mut manifest) =
         DataDirectory::open(directory).map_err(EngineError::Directory)?;
     let past = manifest.past;
-    for change in manifest.adopt(&settings).map_err(EngineError::Directory)? {
-        tracing::warn!("setting changed since the last run: {change}");
-    }
+    let changes = manifest.adopt(&settings).map_err(EngineError::Directory)?;
     if manifest.has_homes() {
         manifest.homes.extend(homes(&settings, &seeds));
     }
+    check_homes(&manifest)?;
+    let given = match seeds.len() {
+        0 => String::new(),
+        _ => format!(" with {} more", seeds_text(&seeds)),
+    };
+    tracing::info!("crawl resumed{given}: {}", manifest.scope_text());
+    for change in changes {
+        tracing::info!("this setting has changed since the last run: {change}");
+    }
+    tell_shortage(shortage);
     manifest.save(directory.path()).map_err(EngineError::Directory)?;
     if usize::from(past.shard_count) != cores.len() {
         manifest.past = Past { generation: past.generation + 1, shard_count: cores.len() as u16 };
@@ -122,10 +146,28 @@ pub fn resume(
     run(plan, manifest, &cores, seeds, &directory, signals, watch)
 }
 
-fn checked(settings: Settings) -> Result<(Settings, Vec<usize>), EngineError> {
+/// The system allows fewer open files than the settings ask for.
+struct Shortage {
+    allowed: u64,
+    wanted: u64,
+}
+
+type Checked = (Settings, Vec<usize>, Option<Shortage>);
+
+fn checked(settings: Settings) -> Result<Checked, EngineError> {
     settings.check().map_err(EngineError::Config)?;
     let cores = settings.cores_among(&affinity::allowed_cores()).map_err(EngineError::Config)?;
-    Ok((within_open_files(settings, cores.len()), cores))
+    let (settings, shortage) = within_open_files(settings, cores.len());
+    Ok((settings, cores, shortage))
+}
+
+fn tell_shortage(shortage: Option<Shortage>) {
+    if let Some(Shortage { allowed, wanted }) = shortage {
+        tracing::warn!(
+            "the system allows {allowed} open files and the settings ask for {wanted}: fewer \
+             connections are kept open; raise the limit with `ulimit -n`"
+        );
+    }
 }
 
 /// `manifest` is what holds once all shards have their state.
@@ -191,24 +233,20 @@ fn run(
 }
 
 /// Connections must fit the limit of open files: raised if the system lets us, else they are fewer.
-fn within_open_files(mut settings: Settings, core_count: usize) -> Settings {
+fn within_open_files(mut settings: Settings, core_count: usize) -> (Settings, Option<Shortage>) {
     let files_per_core = limits::QUEUE_OPEN_FILE_COUNT_MAX;
     let per_core = settings.fetch_slots + settings.keep_alive_count_max + files_per_core;
     let wanted = (per_core * core_count + limits::OTHER_FILE_COUNT) as u64;
     let allowed = process::raise_open_files(wanted).unwrap_or(limits::OTHER_FILE_COUNT as u64 * 2);
-    if allowed < wanted {
+    let shortage = (allowed < wanted).then_some(Shortage { allowed, wanted });
+    if shortage.is_some() {
         let share = (allowed as usize).saturating_sub(limits::OTHER_FILE_COUNT) / core_count;
         let share = share.saturating_sub(files_per_core);
-        tracing::warn!(
-            allowed,
-            wanted,
-            "limit of open files: fewer connections are kept; raise it with `ulimit -n`"
-        );
         settings.fetch_slots = settings.fetch_slots.min((share / 2).max(1));
         let rest = share.saturating_sub(settings.fetch_slots);
         settings.keep_alive_count_max = settings.keep_alive_count_max.min(rest);
     }
-    settings
+    (settings, shortage)
 }
 
 /// Where links may lead to, by the seeds; empty if that is anywhere.
@@ -218,6 +256,16 @@ fn homes(settings: &Settings, seeds: &[Url]) -> BTreeSet<Box<str>> {
         Stay::Domain => seeds.iter().map(|url| registrable_domain(url.host()).into()).collect(),
         Stay::Host => seeds.iter().map(|url| url.host().into()).collect(),
     }
+}
+
+fn check_homes(manifest: &Manifest) -> Result<(), EngineError> {
+    let count = manifest.homes.len();
+    if count > limits::HOME_COUNT_MAX { Err(EngineError::TooManyHomes(count)) } else { Ok(()) }
+}
+
+fn seeds_text(seeds: &[Url]) -> String {
+    let plural = if seeds.len() == 1 { "" } else { "s" };
+    format!("{} seed{plural}", count_text(seeds.len() as u64))
 }
 
 fn plan(manifest: &Manifest, past: Option<Past>) -> Result<Plan, EngineError> {

@@ -425,6 +425,14 @@ pub const SEED_LINE_BYTES_MAX: usize = 2 * URL_BYTES_MAX;
 pub const SEED_PROBLEM_COUNT_MAX: usize = 1_000;
 /// Seeds of one crawl; the rest are counted and told, not taken.
 pub const SEED_COUNT_MAX: usize = 10_000_000;
+/// Domains or hosts to which links can be kept. Each core holds them all, some 60 bytes each; a
+/// crawl with more seeds of distinct domains follows links everywhere, or not at all.
+pub const HOME_COUNT_MAX: usize = 1_000_000;
+/// A longer manifest is refused: settings, and names in JSON with their indentation.
+pub const MANIFEST_BYTES_MAX: u64 =
+    2 * CONFIG_BYTES_MAX + HOME_COUNT_MAX as u64 * (HOST_NAME_BYTES_MAX as u64 + 16);
+/// Of these the first line of a run names so many; the rest it counts.
+pub const HOME_SHOWN_COUNT_MAX: usize = 5;
 /// A line of `nephila try`: the largest decoded page, in base64 and JSON, and some room.
 pub const TRY_LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Open files that `nephila web` asks the system for; where it gets fewer, clients wait.

@@ -63,7 +63,8 @@ fn run() -> ExitCode {
     memory::keep_freed();
     memory::sweep_seldom();
     let flags = Flags::parse();
-    start_log();
+    let is_quiet = matches!(&flags.command, Commands::Crawl(flags) if flags.quiet);
+    start_log(is_quiet);
     let done = match flags.command {
         Commands::Crawl(flags) => crawl(&flags),
         Commands::Web(flags) => web(&flags),
@@ -102,6 +103,7 @@ fn crawl(flags: &CrawlFlags) -> Result<(), Failure> {
     let ended = begin(settings, seeds, &flags.out, Some(&signals), &mut watch);
     let summary = ended.map_err(|error| match error {
         EngineError::Config(error) => usage(error),
+        error @ EngineError::TooManyHomes(_) => usage(error),
         error => failed(error),
     })?;
     conclude(&summary, flags.json)
@@ -403,12 +405,37 @@ fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-fn start_log() {
+/// What is normal is told as well, unless the operator wants no progress; `NEPHILA_LOG` decides
+/// otherwise.
+fn start_log(is_quiet: bool) {
+    let usual = if is_quiet { "warn" } else { "warn,nephila=info" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("NEPHILA_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(usual));
+    let is_terminal = process::is_terminal(&io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(process::is_terminal(&io::stderr()))
+        .with_writer(move || LogWriter { is_terminal })
+        .with_ansi(is_terminal)
         .init();
+}
+
+/// Log lines on stderr. On a terminal each takes the progress line's place, and the progress line
+/// comes back below it with the next report.
+struct LogWriter {
+    is_terminal: bool,
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut stderr = io::stderr().lock();
+        if self.is_terminal {
+            stderr.write_all(Progress::CLEAR.as_bytes())?;
+        }
+        stderr.write_all(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().lock().flush()
+    }
 }

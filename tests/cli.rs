@@ -333,7 +333,7 @@ impl Cramped {
             .args([&file_bytes_max.to_string(), env!("CARGO_BIN_EXE_nephila"), "crawl"])
             .args([seed.trim(), "--out", folder.path().join("out").to_str().unwrap(), "--json"])
             .args(["--dns", &dns, "--allow-private", "--delay-ms", "20"])
-            .args(["--contact", "http://crawler.test/"])
+            .args(["--contact", "http://crawler.test/", "--stay", "web"])
             .env_remove("NEPHILA_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
 //! Crawls over real sockets, real rings and a real disk, judged by the web's log.
 
-use nephila::config::Settings;
+use nephila::config::{Settings, Stay};
 use nephila::engine::{self, EndReason};
 use nephila::metrics::Count;
 use nephila::url::Url;
@@ -14,6 +14,7 @@ fn settings(stand: &Stand, delay_ms: u64) -> Settings {
     Settings {
         allow_private: true,
         contact: "http://crawler.test/".into(),
+        stay: Stay::Web,
         dns: vec![stand.dns],
         delay_ms,
         retry_base_ms: delay_ms,

@@ -7,7 +7,7 @@ use super::limit::{self, Ceiling};
 use super::plot::{Bars, Lines, Scale};
 use super::report::{Machine, Plot, Report, Table, Timed, strings};
 use crate::base::WallTime;
-use crate::config::Settings;
+use crate::config::{Settings, Stay};
 use crate::control::latency_text;
 use crate::limits::{
     BENCH_DELAY_MS, BENCH_HOST_COUNT, BENCH_LATENCY_DELAY_MS, OTHER_FILE_COUNT,
@@ -203,6 +203,7 @@ pub(super) fn bench_course(suite: Suite, options: &Options) -> Result<Course, Be
         options.host_count.unwrap_or_else(|| host_count_that_fits(options.fetch_slots));
     let mut settings = Settings {
         contact: "http://crawler.test/".to_owned(),
+        stay: Stay::Web,
         fetch_slots: options.fetch_slots,
         cores: options.cores.iter().take(1).copied().collect(),
         delay_ms: match suite {

@@ -66,9 +66,10 @@ settings! {
              200 bytes of RAM each.";
         sitemaps: bool = true, Any, "",
             "Ask for the sitemaps that robots.txt files name, and for the pages they list.";
-        stay: Stay = Stay::Web, Any, "",
-            "How far from the seeds links are followed: anywhere, on their registrable domains, \
-             or on their hosts.";
+        stay: Stay = Stay::Domain, Any, "",
+            "How far from the seeds links are followed: anywhere (web), on the registrable domains \
+             of all seeds (domain), or on their hosts alone (host). A seed that is an IP address \
+             stands for itself.";
         follow_nofollow: bool = false, Any, "",
             "Follow links marked rel=nofollow, and those of pages that ask for nofollow.";
         extra_parameters: Vec<String> = Vec::new(), Text::Parameter, "",
@@ -193,6 +194,11 @@ pub enum ConfigError {
 
 impl Settings {
     pub fn load(path: &Path) -> Result<Settings, ConfigError> {
+        Settings::default().with_file(path)
+    }
+
+    /// These settings, and over them what the file at `path` sets.
+    pub fn with_file(self, path: &Path) -> Result<Settings, ConfigError> {
         let unreadable = |why: String| ConfigError::Unreadable { path: path.to_owned(), why };
         let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
         let mut text = String::new();
@@ -201,19 +207,22 @@ impl Settings {
         if text.len() as u64 > limits::CONFIG_BYTES_MAX {
             return Err(unreadable(format!("longer than {} bytes", limits::CONFIG_BYTES_MAX)));
         }
-        Settings::from_toml(&text)
+        self.with_toml(&text)
     }
 
     /// Defaults, and over them what `text` sets.
     pub fn from_toml(text: &str) -> Result<Settings, ConfigError> {
+        Settings::default().with_toml(text)
+    }
+
+    fn with_toml(mut self, text: &str) -> Result<Settings, ConfigError> {
         let table: toml::Table = text
             .parse()
             .map_err(|error: toml::de::Error| ConfigError::Syntax(error.to_string()))?;
-        let mut settings = Settings::default();
         for (key, value) in &table {
-            settings.set(key, value)?;
+            self.set(key, value)?;
         }
-        Ok(settings)
+        Ok(self)
     }
 
     /// Sets from `key=value`, as on the command line: the value in TOML, or a bare word for text.

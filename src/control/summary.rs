@@ -26,7 +26,15 @@ pub fn failure(summary: &Summary) -> Option<String> {
     let requests = outcomes(metrics).into_iter().map(|(outcome, _)| outcome);
     // A seed may be given up without a request of its own, for want of its host's robots.txt.
     let seeds = summary.failed_seeds.iter().map(|(_, outcome)| *outcome);
-    let worst = requests.chain(seeds).find(|outcome| is_failure(*outcome))?;
+    let worst = requests.chain(seeds).find(|outcome| is_failure(*outcome));
+    let Some(worst) = worst else {
+        let is_moved = |(_, outcome): &(_, Outcome)| *outcome == Outcome::Redirected;
+        return summary.failed_seeds.iter().any(is_moved).then(|| {
+            "no page was fetched: the seeds redirect to where links are not followed: name their \
+             targets as seeds, or crawl with --stay web"
+                .to_owned()
+        });
+    };
     Some(format!("no page was fetched: {} ({})", worst.name(), advice(worst)))
 }
 

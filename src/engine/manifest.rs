@@ -4,7 +4,8 @@
 
 use super::DirectoryError;
 use crate::config::{Settings, Stay};
-use crate::limits::{self, CONFIG_BYTES_MAX, SHARD_COUNT_MAX};
+use crate::control::count_text;
+use crate::limits::{self, HOME_SHOWN_COUNT_MAX, MANIFEST_BYTES_MAX, SHARD_COUNT_MAX};
 use crate::shard::Past;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -57,7 +58,7 @@ impl Manifest {
             file => file.map_err(failed)?,
         };
         let mut text = String::new();
-        file.take(2 * CONFIG_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
         Manifest::read(&text).map_err(|what| DirectoryError::Manifest { path: path.clone(), what })
     }
 
@@ -160,6 +161,34 @@ impl Manifest {
         }
     }
 
+    /// What a resumed crawl begins with before the operator's configuration file is read: the
+    /// defaults, but for the settings that decide what the state means. A file that does not name
+    /// these leaves them as they are, whatever the defaults of this version.
+    pub fn binding_settings(&self) -> Settings {
+        let Settings { extra_parameters, stay, .. } = self.settings.clone();
+        Settings { extra_parameters, stay, ..Settings::default() }
+    }
+
+    /// Says where links are followed: the first line of a run.
+    pub fn scope_text(&self) -> String {
+        let name = |one: &'static str, many: &'static str| match self.homes.len() {
+            1 => one.to_owned(),
+            count => format!("{} {many}", count_text(count as u64)),
+        };
+        let places = match self.settings.stay {
+            Stay::Web => return "links are followed everywhere (stay = \"web\")".to_owned(),
+            Stay::Domain => name("the domain", "domains"),
+            Stay::Host => name("the host", "hosts"),
+        };
+        let shown: Vec<&str> = self.homes.iter().take(HOME_SHOWN_COUNT_MAX).map(|h| &**h).collect();
+        let rest = match self.homes.len() - shown.len() {
+            0 => String::new(),
+            count => format!(" and {} more", count_text(count as u64)),
+        };
+        let stay = self.settings.stay.word();
+        format!("links are followed on {places} {}{rest} (stay = \"{stay}\")", shown.join(", "))
+    }
+
     /// Whether links stay with the homes.
     pub fn has_homes(&self) -> bool {
         self.settings.stay != Stay::Web
@@ -228,5 +257,34 @@ mod tests {
         let error = kept.adopt(&parameters).expect_err("another meaning").to_string();
         assert!(error.contains("extra_parameters"), "{error}");
         assert!(kept.adopt(&Settings { journal: false, ..settings }).is_err());
+    }
+
+    #[test]
+    fn the_first_line_names_a_few_homes_and_counts_the_rest() {
+        let homes = |count: usize| (0..count).map(|n| format!("{n:07}.test").into()).collect();
+        let text = |stay, count| {
+            let settings = Settings { stay, ..Settings::default() };
+            Manifest::new(&settings, 1, homes(count)).scope_text()
+        };
+        assert_eq!(text(Stay::Web, 0), "links are followed everywhere (stay = \"web\")");
+        let one = "links are followed on the host 0000000.test (stay = \"host\")";
+        assert_eq!(text(Stay::Host, 1), one);
+        let many = text(Stay::Domain, 2_000);
+        assert!(many.contains("2,000 domains 0000000.test, ") && many.contains(" and 1,995 more"));
+        assert!(many.len() < 200, "{many}");
+    }
+
+    #[test]
+    fn a_manifest_of_many_homes_reads_back_and_too_many_are_refused() {
+        let long = |n: usize| format!("{n:0>60}.{}.test", "y".repeat(60)).into();
+        let settings = Settings::default();
+        let many = Manifest::new(&settings, 1, (0..20_000).map(long).collect());
+        let (dir, text) = saved(&many);
+        assert!(text.len() as u64 > 2 * limits::CONFIG_BYTES_MAX, "{}", text.len());
+        assert_eq!(Manifest::load(&dir.0).expect("a manifest"), many);
+        let homes = (0..=limits::HOME_COUNT_MAX).map(|n| n.to_string().into()).collect();
+        let error = super::super::check_homes(&Manifest { homes, ..many });
+        let error = error.expect_err("too many").to_string();
+        assert!(error.contains("1000001") && error.contains("--stay web"), "{error}");
     }
 }

@@ -88,7 +88,7 @@ pub struct CrawlFlags {
     /// URL or e-mail address for webmasters, sent in the User-Agent; required for public hosts
     #[arg(long, value_name = "URL")]
     pub contact: Option<String>,
-    /// How far from the seeds links are followed: web, domain or host
+    /// How far from the seeds links are followed: web, domain or host (default: domain)
     #[arg(long, value_name = "HOW")]
     pub stay: Option<String>,
     /// Who finds the links: own or lol
@@ -107,18 +107,20 @@ pub struct CrawlFlags {
 
 impl CrawlFlags {
     /// The configuration file and over it the flags, checked. A crawl that goes on has its own
-    /// settings instead of the defaults.
+    /// settings instead of the defaults, and beside a file those that decide what its state means.
     pub fn settings(&self) -> Result<Settings, String> {
-        let mut settings = match &self.config {
-            None if self.resume => {
-                let manifest = Manifest::load(&self.out).map_err(|error| error.to_string())?;
-                manifest.lasting_settings()
+        let manifest = self.resume.then(|| Manifest::load(&self.out)).transpose();
+        let manifest = manifest.map_err(|error| error.to_string())?;
+        let mut settings = match (&self.config, manifest) {
+            (None, None) => Settings::default(),
+            (None, Some(manifest)) => manifest.lasting_settings(),
+            (Some(path), manifest) => {
+                let before = manifest.map_or_else(Settings::default, |m| m.binding_settings());
+                before.with_file(path).map_err(|error| match error {
+                    error @ ConfigError::Unreadable { .. } => error.to_string(),
+                    error => format!("{}: {error}", path.display()),
+                })?
             }
-            None => Settings::default(),
-            Some(path) => Settings::load(path).map_err(|error| match error {
-                error @ ConfigError::Unreadable { .. } => error.to_string(),
-                error => format!("{}: {error}", path.display()),
-            })?,
         };
         self.put(&mut settings).map_err(|error| error.to_string())?;
         settings.check().map_err(|error| error.to_string())?;

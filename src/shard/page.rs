@@ -171,6 +171,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     fn route_redirect(&self, queued: &Queued, target: Url) {
         if !self.is_home(target.host()) {
+            self.tell_if_seed(queued, Outcome::Redirected);
             return self.metrics.borrow_mut().add(Count::LinksOutside, 1);
         }
         let trail: Trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();

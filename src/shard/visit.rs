@@ -251,8 +251,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.dead_letters.write(&letter).await;
     }
 
-    fn tell_if_seed(&self, queued: &Queued, outcome: Outcome) {
-        if queued.via == Via::Seed {
+    pub(super) fn tell_if_seed(&self, queued: &Queued, outcome: Outcome) {
+        // A seed that redirects twice leaves the crawl under another name.
+        let is_moved_seed = queued.via == Via::Redirect && queued.depth == 0;
+        if queued.via == Via::Seed || is_moved_seed && outcome == Outcome::Redirected {
             self.notice(Notice::SeedFailed { url: queued.url.clone(), outcome });
         }
     }

@@ -2,7 +2,7 @@
 //! web's servers logged. Nothing to set.
 
 use crate::audit::{self, AuditError, Verdict, crawl_dir::CrawlDir, web_log::WebLogs};
-use crate::config::Settings;
+use crate::config::{Settings, Stay};
 use crate::engine::{self, EndReason, EngineError, Summary};
 use crate::metrics::Report;
 use crate::sys::process::Signals;
@@ -60,6 +60,7 @@ impl Demo {
             allow_private: true,
             dns,
             retry_count_max: RETRY_COUNT_MAX,
+            stay: Stay::Web,
             ..Settings::default()
         };
         Ok(Demo { stand, settings, seed, out: out.to_owned(), log, truth })

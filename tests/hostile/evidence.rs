@@ -1,7 +1,7 @@
 //! One crawl of the hostile web over real sockets, and all that it left behind: the servers' log,
 //! the crawler's request log, the WARC files.
 
-use nephila::config::Settings;
+use nephila::config::{Settings, Stay};
 use nephila::engine::{self, EndReason, Summary};
 use nephila::url::Url;
 use nephila::warc::{StoredRecord, records};
@@ -47,6 +47,7 @@ pub fn settings(stand: &Stand) -> Settings {
     Settings {
         allow_private: true,
         contact: "http://crawler.test/".into(),
+        stay: Stay::Web,
         dns: vec![stand.dns],
         delay_ms: DELAY_MS,
         host_page_cap: HOST_PAGE_CAP,

@@ -1,7 +1,7 @@
 //! Whole crawls in the simulator for tests: short hands for `tools::sim::crawl`.
 #![allow(dead_code)] // each test file uses its part
 
-use nephila::config::Settings;
+use nephila::config::{Settings, Stay};
 use nephila::io::sim::Sim;
 pub use nephila::tools::sim::crawl::Crawl;
 use nephila::tools::sim::crawl::{self, CrawlPlan};
@@ -10,7 +10,12 @@ use nephila::web::{Web, WebSpec};
 use std::collections::BTreeMap;
 
 pub fn settings() -> Settings {
-    Settings { allow_private: true, contact: "http://crawler.test/".into(), ..Default::default() }
+    Settings {
+        allow_private: true,
+        contact: "http://crawler.test/".into(),
+        stay: Stay::Web,
+        ..Default::default()
+    }
 }
 
 pub fn url(text: &str) -> Url {

@@ -6,7 +6,7 @@
 //! and not what was lost on the way. They are another machine: a crash of the shards leaves them.
 
 use crate::base::Time;
-use crate::config::Settings;
+use crate::config::{Settings, Stay};
 use crate::flow::Outcome;
 use crate::io::sim::{DiskFaults, Faults, NetModel, Sim, SimError, SimWorld, Unknown};
 use crate::io::{Net, NetError, Spawn};
@@ -66,6 +66,7 @@ impl CrawlPlan {
             settings: Settings {
                 allow_private: true,
                 contact: "http://crawler.test/".into(),
+                stay: Stay::Web,
                 ..Settings::default()
             },
             seeds: Url::parse(&seed_url).into_iter().collect(),
