@@ -353,6 +353,36 @@ fn a_dead_server_that_comes_back_is_crawled_to_the_end() {
     assert_eq!((spent, well.len()), (4, 11), "the first URL spent its tries, no other was lost");
 }
 
+/// Nothing else is in the log: the second order is known, and `/s?a=2&b=1` is where it began.
+#[test]
+fn parameters_are_asked_for_in_the_order_in_which_they_were_found_and_only_once() {
+    let links = ["/c?y=2026&amp;m=11", "/c?m=11&amp;y=2026", "/c?y=2026&amp;utm_id=1&amp;m=11#top"];
+    let seen =
+        crawl(&["http://10.0.0.1/s?b=1&a=2"], settings(), move |asked| match asked.path.as_str() {
+            "/robots.txt" => body("200 OK", "User-agent: *\nDisallow: /*?m="),
+            "/c?y=2026&m=11" => page(&["/s?a=2&amp;b=1"]),
+            _ => page(&links),
+        });
+    let expected = ["/robots.txt", "/s?b=1&a=2", "/c?y=2026&m=11"];
+    assert_eq!(targets(&seen), expected.map(|path| format!("10.0.0.1{path}")));
+}
+
+#[test]
+fn a_server_that_wants_another_order_of_parameters_is_followed_and_one_that_wants_both_is_a_loop() {
+    for is_loop in [false, true] {
+        let seen = crawl(&["http://10.0.0.1/s?b=1&a=2"], settings(), move |asked| {
+            match asked.path.as_str() {
+                "/robots.txt" => body("404 Not Found", ""),
+                "/s?b=1&a=2" => body("301 Moved\r\nLocation: /s?a=2&b=1", ""),
+                "/s?a=2&b=1" if is_loop => body("301 Moved\r\nLocation: /s?b=1&a=2", ""),
+                _ => page(&["/s?b=1&amp;a=2"]),
+            }
+        });
+        let expected = ["/robots.txt", "/s?b=1&a=2", "/s?a=2&b=1"];
+        assert_eq!(targets(&seen), expected.map(|path| format!("10.0.0.1{path}")), "{is_loop}");
+    }
+}
+
 #[test]
 fn a_server_that_labours_is_asked_less() {
     let settings = Settings { depth_max: 6, ..settings() };

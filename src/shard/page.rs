@@ -86,6 +86,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if let Some(page) = &parsed.page {
             self.spend(Stage::Links, || self.route_links(&queued, page, &answer));
         }
+        let (target, respelled) = match target {
+            Some(target) if is_respelled(&queued.url, &target) => (None, Some(target)),
+            target => (target, None),
+        };
         if let Some(target) = target {
             self.route_redirect(&queued, target);
         }
@@ -94,7 +98,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
         // Nothing of what follows is the host's: it need not wait for its page's digest and record.
-        let is_end = self.is_end(&queued, &answer, outcome);
+        let is_end = respelled.is_none() && self.is_end(&queued, &answer, outcome);
         if is_end {
             self.release(host, next);
             self.wake.poke();
@@ -115,10 +119,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         } else {
             self.refund_budget();
         }
-        match stored {
-            Ok(record) => self.conclude(host, queued, &answer, outcome, record).await,
+        match (stored, respelled) {
+            (Ok(_), Some(target)) => self.respell(host, queued, target, answer.ended),
+            (Ok(record), None) => self.conclude(host, queued, &answer, outcome, record).await,
             // Not stored, it has not come to its end: it stays open, for the next start.
-            Err(error) => self.store_failed(error),
+            (Err(error), _) => self.store_failed(error),
         }
         if !is_end {
             self.release(host, next);
@@ -157,7 +162,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         let target = self.normaliser.normalise(target);
         let step = trail_step(&target);
-        if step == trail_step(&queued.url) || queued.trail.contains(&step) {
+        // To itself with its parameters in another order it may go once, and costs a try.
+        let is_back = is_respelled(&queued.url, &target)
+            && (target == queued.url || queued.tries_made() >= self.plan.settings.retry_count_max)
+            || queued.trail.contains(&step);
+        if is_back {
             return (Outcome::RedirectLoop, None);
         }
         // The first step of a sitemap's trail is no redirect: it names the submitter.
@@ -408,7 +417,13 @@ pub(super) fn by_status(answer: &Answer) -> Outcome {
     }
 }
 
+/// Whether both are one URL to us, whatever the order of their parameters: URL seen would not let
+/// the second in.
+fn is_respelled(url: &Url, target: &Url) -> bool {
+    trail_step(url) == trail_step(target)
+}
+
 /// A URL's name in redirect trails and in the near-duplicate tables.
-fn trail_step(url: &Url) -> u64 {
+pub(super) fn trail_step(url: &Url) -> u64 {
     url.fingerprint().0 as u64
 }

@@ -5,6 +5,7 @@
 //! the answer about its robots.txt has come.
 
 use super::health::Fitness;
+use super::page::trail_step;
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
 use crate::base::Time;
@@ -230,6 +231,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             self.end(host, queued, outcome, record);
         }
+    }
+
+    /// The server wants the URL's parameters in another order: it is asked for once more, so, in
+    /// its host's next turn. To URL seen it is the same URL, so it cannot come as a new one.
+    pub(super) fn respell(&self, host: HostId, queued: Queued, target: Url, at: Time) {
+        let trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();
+        let tries = queued.tries + 1;
+        self.retry(host, Queued { url: target, trail, tries, ..queued }, at);
     }
 
     /// The URL waits for its next try, over a restart too.

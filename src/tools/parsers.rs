@@ -89,8 +89,11 @@ struct UrlQuestion {
 struct UrlAnswer<'a> {
     /// Resolved; without user info and fragment, which never leave the crawler.
     url: &'a str,
+    /// What is asked for.
     normal: &'a str,
-    /// The normal form's, as are slot and fingerprint.
+    /// What the fingerprint is of: URLs that are the same here are fetched once.
+    compared: &'a str,
+    /// The normal form's, as is the slot.
     host: &'a str,
     slot: u16,
     fingerprint: String,
@@ -107,6 +110,7 @@ fn try_url(question: UrlQuestion) -> Result<Value, String> {
     value(UrlAnswer {
         url: url.as_str(),
         normal: normal.as_str(),
+        compared: &normal.compared(),
         host: normal.host(),
         slot: normal.host_key().slot().0,
         fingerprint: format!("{:032x}", normal.fingerprint().0),

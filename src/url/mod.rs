@@ -11,9 +11,11 @@
 //! | `run` | how far the bytes of a link stand for themselves, sixteen at a time |
 //! | [`Scratch`] | a URL in a buffer that is used again: most links turn out to be known |
 //! | [`Normaliser`] | one spelling for the many that lead to the same page |
+//! | `compared` | the form that is hashed: two orders of one query are one URL |
 //! | [`Skeleton`] | the shape that the URLs of a trap share |
 //! | [`registrable_domain`] | the name that someone registered: what a budget is counted for |
 
+mod compared;
 mod domain;
 mod normal;
 mod params;
@@ -25,12 +27,14 @@ mod skeleton;
 #[cfg(test)]
 mod tests;
 
+use compared::compared;
 pub use domain::registrable_domain;
 pub use normal::Normaliser;
 pub use scratch::{Base, Scratch};
 pub use skeleton::Skeleton;
 
 use crate::limits::{FINGERPRINT_HOST_BITS, SLOT_BITS, URL_BYTES_MAX};
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
@@ -123,10 +127,10 @@ impl std::error::Error for UrlError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostKey(pub u64);
 
-/// 128-bit hash of a normalised URL: its identity in URL-seen. The top 40 bits are its host's
-/// key's: sorted fingerprints are ordered by slot, so that another number of cores can split them
-/// by range, and by host, so that the links of a page are found in one place. The other 88 are of
-/// the URL's own xxh3. Whoever wants evenly spread bits takes those.
+/// 128-bit hash of a normalised URL's compared form: its identity in URL-seen. The top 40 bits are
+/// its host's key's: sorted fingerprints are ordered by slot, so that another number of cores can
+/// split them by range, and by host, so that the links of a page are found in one place. The other
+/// 88 are of the form's own xxh3. Whoever wants evenly spread bits takes those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u128);
 
@@ -142,8 +146,10 @@ pub struct UrlId {
 }
 
 impl UrlId {
-    fn of(host: HostKey, text: &str) -> UrlId {
-        UrlId { host, fingerprint: Fingerprint::new(host, xxh3_128(text.as_bytes())) }
+    /// `text` is the URL's, and its path begins at `path_start`.
+    fn of(host: HostKey, text: &str, path_start: usize) -> UrlId {
+        let compared = compared(text, path_start);
+        UrlId { host, fingerprint: Fingerprint::new(host, xxh3_128(compared.as_bytes())) }
     }
 }
 
@@ -367,14 +373,19 @@ impl<T: Text> Url<T> {
         HostKey::of(self.host())
     }
 
-    /// Meaningful for normalised URLs: equal URLs, equal fingerprints.
+    /// The form of a normalised URL in which it is compared: its query parameters are sorted.
+    pub fn compared(&self) -> Cow<'_, str> {
+        compared(&self.text, self.parts.path_start as usize)
+    }
+
+    /// Meaningful for normalised URLs: of [`Url::compared`], so equal for two orders of one query.
     pub fn fingerprint(&self) -> Fingerprint {
         self.id().fingerprint
     }
 
     /// The URL's two hashes.
     pub fn id(&self) -> UrlId {
-        UrlId::of(self.host_key(), &self.text)
+        UrlId::of(self.host_key(), &self.text, self.parts.path_start as usize)
     }
 
     /// Where the path ends: at the `?`, or with the text.

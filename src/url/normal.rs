@@ -8,13 +8,15 @@
 //!    it, and the strict ones refuse it as it was.
 //! 2. The dot at the end of a host is dropped: the same name in DNS, the same host to be polite to.
 //! 3. Tracking and session parameters go (see `params`), `;jsessionid=` in the path too.
-//! 4. Empty parameters go, and the rest is sorted by key; equal keys keep their order
-//!    (`a[]=1&a[]=2` is a list). A query without parameters goes with its `?`.
+//! 4. Empty parameters go. A query without parameters goes with its `?`.
+//!
+//! The order of parameters stays as it was found: it is sorted for the comparison alone, and the
+//! page is asked for as some page linked to it (see `compared`).
 //!
 //! Refused, because servers do tell these apart: collapsing `//` in a path (`/web/http://a/` in
 //! archives), dropping `index.html`, `www.` or a final slash, `b=` as `b`, `+` as `%20`.
 
-use super::params::UnwantedParams;
+use super::params::{UnwantedParams, params, split_at_byte};
 use super::run::path_run;
 use super::scratch::Room;
 use super::{Parts, Url};
@@ -69,20 +71,13 @@ impl Normaliser {
         if !matches!(spelled_until(query.as_bytes(), b'#'), Spelled::Whole) {
             return false;
         }
-        let (mut last_key, mut rest) = (&b""[..], query.as_bytes());
-        loop {
-            let (param, later) = split_at_byte(rest, b'&');
-            let (key, value) = split_at_byte(param, b'=');
-            let is_wanted = !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""));
-            if !is_wanted || last_key > key {
-                return false;
-            }
-            last_key = key;
-            match later {
-                Some(later) => rest = later,
-                None => return true,
-            }
-        }
+        params(query).all(|param| self.is_wanted(param))
+    }
+
+    #[inline]
+    fn is_wanted(&self, param: &str) -> bool {
+        let (key, value) = split_at_byte(param.as_bytes(), b'=');
+        !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""))
     }
 
     /// The normal form, in `room.out`. `None` if it is too long.
@@ -108,58 +103,11 @@ impl Normaliser {
     }
 
     fn append_query(&self, query: &str, out: &mut String) {
-        let wanted = |param: &&str| {
-            let (key, value) = split_at_byte(param.as_bytes(), b'=');
-            !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""))
-        };
-        let mut wanted = params(query).filter(wanted);
-        let (mut few, mut few_count) = ([""; PARAM_COUNT_FEW], 0);
-        for (place, param) in few.iter_mut().zip(wanted.by_ref()) {
-            *place = param;
-            few_count += 1;
+        let wanted = params(query).filter(|param| self.is_wanted(param));
+        for (index, param) in wanted.enumerate() {
+            out.push(if index == 0 { '?' } else { '&' });
+            out.push_str(param);
         }
-        let mut many: Vec<&str> = wanted.collect();
-        if many.is_empty() {
-            return append_sorted(&mut few[..few_count], out);
-        }
-        many.splice(..0, few);
-        append_sorted(&mut many, out);
-    }
-}
-
-/// So many parameters are sorted without an allocation.
-const PARAM_COUNT_FEW: usize = 16;
-
-fn append_sorted(params: &mut [&str], out: &mut String) {
-    params.sort_by(|one, other| key(one).cmp(key(other)));
-    for (index, param) in params.iter().enumerate() {
-        out.push(if index == 0 { '?' } else { '&' });
-        out.push_str(param);
-    }
-}
-
-/// What stands between the `&`s of a query.
-fn params(query: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(query);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let end = text.bytes().position(|byte| byte == b'&');
-        rest = end.map(|end| &text[end + 1..]);
-        Some(&text[..end.unwrap_or(text.len())])
-    })
-}
-
-fn key(param: &str) -> &[u8] {
-    split_at_byte(param.as_bytes(), b'=').0
-}
-
-/// What stands before the first `byte`, and what behind it. Byte by byte: parameters are shorter
-/// than what makes a call of `memchr` worth it.
-#[inline]
-fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
-    match text.iter().position(|of| *of == byte) {
-        Some(index) => (&text[..index], Some(&text[index + 1..])),
-        None => (text, None),
     }
 }
 
@@ -339,9 +287,9 @@ mod tests {
     fn spellings_of_one_page_have_one_normal_form() {
         for spelling in [
             "HTTP://Example.org.:80/%7Ea/./b%2f?z=1&a=%c3%a9&utm_source=x#top",
-            "http://example.org/~a/c/../b%2F;jsessionid=0A?a=%C3%A9&&z=1&PHPSESSID=1&ref=2",
+            "http://example.org/~a/c/../b%2F;jsessionid=0A?z=1&&a=%C3%A9&PHPSESSID=1&ref=2",
         ] {
-            assert_eq!(normal(spelling), "http://example.org/~a/b%2F?a=%C3%A9&z=1");
+            assert_eq!(normal(spelling), "http://example.org/~a/b%2F?z=1&a=%C3%A9");
         }
     }
 
@@ -353,8 +301,9 @@ mod tests {
     }
 
     #[test]
-    fn equal_keys_keep_their_order() {
-        assert_eq!(normal("http://a/?b=2&a=2&a&a=1"), "http://a/?a=2&a&a=1&b=2");
+    fn parameters_keep_the_order_in_which_they_were_found() {
+        assert_eq!(normal("http://a/?b=2&a=2&a&a=1"), "http://a/?b=2&a=2&a&a=1");
+        assert_eq!(normal("http://a/?y=2026&utm_id=1&m=11"), "http://a/?y=2026&m=11");
     }
 
     #[test]
@@ -370,21 +319,6 @@ mod tests {
         assert_eq!(normal("http://a/b;v=1;JSESSIONID=9;w/c"), "http://a/b;v=1;w/c");
         assert_eq!(normal("http://a/..;jsessionid=1/b"), "http://a/..;jsessionid=1/b");
         assert_eq!(normal("http://a/b;jsessionid"), "http://a/b;jsessionid");
-    }
-
-    #[test]
-    fn any_number_of_parameters_is_sorted() {
-        for count in [0, 1, 2, PARAM_COUNT_FEW - 1, PARAM_COUNT_FEW, PARAM_COUNT_FEW + 1, 60] {
-            let params = |order: &mut dyn Iterator<Item = usize>| {
-                order.map(|number| format!("p{number:02}=x")).collect::<Vec<_>>().join("&")
-            };
-            let (sorted, reversed) = (params(&mut (0..count)), params(&mut (0..count).rev()));
-            let mark = if count == 0 { "" } else { "?" };
-            assert_eq!(
-                normal(&format!("http://a/?{reversed}")),
-                format!("http://a/{mark}{sorted}")
-            );
-        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Query parameters that do not choose a page: they say where a visitor came from, or which visit
-//! this is. [`UnwantedParams`] answers "is this one?" for every parameter of every link: rules lie
-//! sorted by their first byte, and for most parameters the slice of that byte is empty.
+//! Query parameters, and those that do not choose a page: they say where a visitor came from, or
+//! which visit this is. [`UnwantedParams`] answers "is this one?" for every parameter of every
+//! link: rules lie sorted by their first byte, and for most parameters the slice of that byte is
+//! empty.
 //!
 //! Names are compared without regard to ASCII case, in normal spelling (see `normal`).
 
@@ -73,6 +74,31 @@ const WITH_TOKEN: &[&str] =
 
 /// Shorter values of a [`WITH_TOKEN`] name are kept: PHP's shortest session has 22 characters.
 const TOKEN_BYTES_MIN: usize = 16;
+
+/// What stands between the `&`s of a query.
+pub(super) fn params(query: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(query);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.bytes().position(|byte| byte == b'&');
+        rest = end.map(|end| &text[end + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
+pub(super) fn key(param: &str) -> &[u8] {
+    split_at_byte(param.as_bytes(), b'=').0
+}
+
+/// What stands before the first `byte`, and what behind it. Byte by byte: parameters are shorter
+/// than what makes a call of `memchr` worth it.
+#[inline]
+pub(super) fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|of| *of == byte) {
+        Some(index) => (&text[..index], Some(&text[index + 1..])),
+        None => (text, None),
+    }
+}
 
 pub(super) struct UnwantedParams {
     /// Sorted by first byte; those of byte `b` are `rules[starts[b]..starts[b + 1]]`.

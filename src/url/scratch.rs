@@ -90,7 +90,7 @@ impl Scratch {
     /// As [`Url::id`]; `host_key` is that of a host it may be of, to be spared its hash.
     pub fn id(&self, host: &str, host_key: HostKey) -> UrlId {
         let key = if self.host() == host { host_key } else { HostKey::of(self.host()) };
-        UrlId::of(key, &self.text)
+        UrlId::of(key, &self.text, self.parts.path_start as usize)
     }
 
     pub fn url(&self) -> Url<&str> {

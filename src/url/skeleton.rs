@@ -23,9 +23,14 @@ const TOKEN_BYTES_MIN: usize = 16;
 const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl Skeleton {
-    /// Meaningful for normalised URLs, and among URLs of one host.
+    /// Meaningful for normalised URLs, and among URLs of one host. Of the compared form: a trap
+    /// that shuffles its parameters has one shape.
     pub fn of<T: Text>(url: &Url<T>) -> Skeleton {
-        let target = url.path_and_query().as_bytes();
+        Skeleton::of_target(&url.compared().as_bytes()[url.parts.path_start as usize..])
+    }
+
+    /// Of `/path?query`, its parameters in order.
+    fn of_target(target: &[u8]) -> Skeleton {
         let question = target.iter().position(|byte| *byte == b'?');
         let path = &target[..question.unwrap_or(target.len())];
         let mut shape = Shape::default();
@@ -228,6 +233,7 @@ mod tests {
             ("/calendar/2001/01/01", "/calendar/2001/01/02"),
             ("/t/aB3dE6gH9jK2mN5pQ8", "/t/1"),
             ("/p?f=1&f=2&f=3", "/p?f=4"),
+            ("/p?f=1&g=2&f=3", "/p?g=4&f=5"),
             ("/page12b", "/page3b"),
         ] {
             assert_eq!(skeleton(one), skeleton(other), "{one} {other}");
@@ -283,7 +289,11 @@ mod tests {
                     other => other,
                 })
                 .collect();
-            prop_assert_eq!(skeleton(&target), skeleton(&shifted), "{} {}", target, shifted);
+            // In a name a digit may change the order in which parameters are compared.
+            let shape = |target: &str| Url::parse(&format!("http://h.test{target}")).map(|url| {
+                Skeleton::of_target(url.path_and_query().as_bytes())
+            });
+            prop_assert_eq!(shape(&target), shape(&shifted), "{} {}", target, shifted);
         }
 
         #[test]

@@ -80,7 +80,13 @@ impl Web {
     }
 
     fn locate_exact(&self, host: u32, target: &str) -> Option<Place> {
-        let bytes = target.as_bytes();
+        let mut turned;
+        let mut bytes = target.as_bytes();
+        if self.spec().turned_queries && target.contains("?view=") {
+            turned = bytes.to_vec();
+            turn_query(&mut turned);
+            bytes = &turned;
+        }
         let page = match bytes.iter().rposition(|byte| byte.is_ascii_digit()) {
             None => 0,
             Some(last) => {
@@ -191,6 +197,18 @@ impl Web {
     }
 }
 
+/// Exchanges the two parameters of a query: another URL that means the same page.
+pub(super) fn turn_query(path: &mut [u8]) {
+    let find = |byte| path.iter().position(|other| *other == byte);
+    if let (Some(question), Some(joint)) = (find(b'?'), find(b'&')) {
+        let (first_bytes, query) = (joint - question - 1, &mut path[question + 1..]);
+        // `id=1&view=full`, turned by a byte more than the first has, is `view=full` and `id=1&`.
+        query.rotate_left(first_bytes + 1);
+        let joint = query.len() - first_bytes - 1;
+        query[joint..].rotate_right(1);
+    }
+}
+
 pub(super) fn push_number(number: u32, out: &mut Vec<u8>) {
     text::push_number(out, number.into());
 }
@@ -262,7 +280,9 @@ mod tests {
     #[test]
     fn every_path_leads_back_to_its_place_and_no_other_path_does() {
         let rough = WebSpec::profile("rough").unwrap();
-        let web = web(WebSpec { host_count: 10, page_count: 3_000, ..rough });
+        let spec = WebSpec { host_count: 10, page_count: 3_000, ..rough };
+        let turning = web(WebSpec { turned_queries: true, ..spec.clone() });
+        let web = web(spec);
         for host in 0..10 {
             for page in 0..web.graph().page_count(host) {
                 let place = web.graph().place(host, page).unwrap();
@@ -274,6 +294,13 @@ mod tests {
                 let tracked = format!("{path}{joint}utm_source=feed&utm_medium=rss");
                 assert_eq!(web.locate(host, &tracked), Some(place), "{tracked}");
                 assert_eq!(web.locate(host, &format!("{path}x")), None);
+                let mut turned = path.clone().into_bytes();
+                turn_query(&mut turned);
+                let turned = String::from_utf8(turned).unwrap();
+                let is_plain = turned == path;
+                assert_eq!(web.locate(host, &turned), is_plain.then_some(place), "{turned}");
+                assert_eq!(turning.locate(host, &turned), Some(place), "{turned}");
+                assert_eq!(turning.locate(host, &path), Some(place), "{path}");
             }
         }
         for wrong in ["/p/99999999999999999999", "/p/01", "", "/p/", "/trap/1", "/r/4294967295"] {

@@ -8,7 +8,7 @@ use crate::limits::WEB_PAGE_BYTES_MAX;
 use crate::web::Web;
 use crate::web::chance::{Dice, mix, normal};
 use crate::web::graph::{Kind, Place};
-use crate::web::names::push_number;
+use crate::web::names::{push_number, turn_query};
 
 /// A pooled paragraph in a finished page: where it is and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,9 @@ impl<'a> Hrefs<'a> {
         let roll = self.dice.roll();
         self.path.clear();
         self.web.push_path(to, &mut self.path);
+        if self.web.spec().turned_queries && (roll >> 16) & 1 == 1 {
+            turn_query(&mut self.path);
+        }
         let varied = self.web.spec().varied_links;
         let quote = match (roll >> 8) & 15 {
             0 if varied => b'\'',

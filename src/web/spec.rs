@@ -21,6 +21,8 @@ pub struct WebSpec {
     pub fresh_link_count: u32,
     /// Write the same link in many ways: relative, with fragments, tracking parameters, entities.
     pub varied_links: bool,
+    /// Write the parameters of half the links that have some in another order.
+    pub turned_queries: bool,
     /// Log-normal: the mean, and the sigma of the underlying normal. Sigma 0: all of one size.
     pub page_bytes_mean: u32,
     pub page_bytes_sigma: f64,
@@ -109,6 +111,7 @@ const DEFAULT: WebSpec = WebSpec {
     link_count: 60,
     fresh_link_count: 6,
     varied_links: true,
+    turned_queries: false,
     page_bytes_mean: 25_000,
     page_bytes_sigma: 0.6,
     robots_deny_fraction: 0.3,

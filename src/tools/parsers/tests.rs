@@ -24,6 +24,11 @@ fn a_url_is_resolved_normalised_and_placed() {
     let same = ask(Parser::Url, json!({"url": "http://a.example/x?b=~"}));
     assert_eq!(same["fingerprint"], answer["fingerprint"]);
     assert_eq!(same["slot"], answer["slot"]);
+    let found = ask(Parser::Url, json!({"url": "http://a.example/?y=2026&m=11"}));
+    assert_eq!(found["normal"], "http://a.example/?y=2026&m=11");
+    assert_eq!(found["compared"], "http://a.example/?m=11&y=2026");
+    let same = ask(Parser::Url, json!({"url": "http://a.example/?m=11&y=2026"}));
+    assert_eq!(same["fingerprint"], found["fingerprint"]);
 }
 
 #[test]

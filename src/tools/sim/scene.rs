@@ -119,7 +119,8 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
     let weather_fraction = f64::from(4 + dice.below(5)) / 10.0;
     let weather_spell_seconds = 600 + dice.below(1_201);
     let is_stormy = profile.weather_fraction > 0.0;
-    let mut spec = WebSpec { host_count, page_count, seed, ..profile };
+    let turned_queries = profile.varied_links;
+    let mut spec = WebSpec { host_count, page_count, seed, turned_queries, ..profile };
     if plan.crash_count > 0 {
         // A crash is about files, not bytes, and packing pages took half of a run's time.
         spec.gzip_fraction = spec.gzip_fraction.min(0.05);
