@@ -386,6 +386,7 @@ pub struct Ticket(pub u32);
 /// Where hosts of several cores take turns: one request at a time, a delay apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TurnPlace {
+    /// An address, or the IPv6 network of several, as [`crate::resolve::pace_place`] says.
     Address(IpAddr),
     /// A registrable domain, by the hash of its name.
     Domain(u64),

@@ -466,7 +466,7 @@ pub const WEB_LOG_BODY_BYTES_MAX: usize = 512 * 1024;
 pub const WEB_LOG_DRAFT_BYTES_KEPT: usize = 4 * 1024;
 /// What a hostile server calls endless ends here, if its client has not closed before.
 pub const WEB_ENDLESS_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
-/// Names of the farm that share one address; others do not exist.
+/// Names of each farm that share one address, or one /64 of them; others do not exist.
 pub const WEB_FARM_HOST_COUNT: usize = 1_000;
 /// Certificates issued on demand and kept; beyond it the cache starts anew.
 pub const WEB_CERTIFICATE_COUNT_MAX: usize = 65_536;

@@ -420,3 +420,53 @@ fn without_a_delay_a_host_is_asked_again_as_soon_as_it_has_answered() {
     // An answer, a connection and a request, each way 20 us: no tick of a wheel, no batch.
     assert!(gaps[page_count * 9 / 10] < Duration::from_micros(500), "{gaps:?}");
 }
+
+/// The least time between two requests to any of the addresses that `is_one` takes for one server.
+fn gap_ms_min(seen: &[(u64, String, Asked)], is_one: impl Fn(&Asked) -> bool) -> u64 {
+    let times: Vec<_> = seen.iter().filter(|(.., a)| is_one(a)).map(|(.., a)| a.at).collect();
+    assert!(times.len() >= 8, "enough requests to be too close: {}", times.len());
+    let gaps = times.windows(2).map(|pair| pair[1].since(pair[0]).as_millis() as u64);
+    gaps.min().expect("several requests")
+}
+
+/// A page with links to two others; everything else has none.
+fn three_pages(asked: &Asked) -> Act {
+    match asked.path.as_str() {
+        "/robots.txt" => body("404 Not Found", ""),
+        "/" => page(&["/1", "/2"]),
+        _ => page(&[]),
+    }
+}
+
+#[test]
+fn an_ipv4_address_has_one_pace_however_a_name_or_a_url_spells_it() {
+    let spellings = ["http://10.0.0.1/", "http://[::ffff:10.0.0.1]/", "http://[::ffff:a00:1]/"];
+    let seen = crawl(&spellings, settings(), three_pages);
+    assert!(gap_ms_min(&seen, |_| true) >= 1_000, "{:?}", seconds(&seen));
+    let to = |asked: &Asked| asked.to.to_string();
+    assert!(seen.iter().all(|(.., asked)| to(asked) == "10.0.0.1"), "connected to as it is");
+    // What a translator (RFC 6052) or 6to4 leads to is that server as well; the socket goes there.
+    let seen = crawl(
+        &["http://10.0.0.1/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::1]/"],
+        settings(),
+        three_pages,
+    );
+    assert!(gap_ms_min(&seen, |_| true) >= 1_000, "{:?}", seconds(&seen));
+    assert!(seen.iter().any(|(.., asked)| to(asked) == "64:ff9b::a00:1"));
+}
+
+#[test]
+fn a_64_of_ipv6_addresses_has_one_pace_unless_the_setting_says_otherwise() {
+    let seeds = ["http://[fd00:0:0:1::1]/", "http://[fd00:0:0:1:9::2]/", "http://[fd00:0:0:2::1]/"];
+    let network = |asked: &Asked| match asked.to {
+        std::net::IpAddr::V6(v6) => v6.segments()[3],
+        std::net::IpAddr::V4(_) => unreachable!("none was seeded"),
+    };
+    let seen = crawl(&seeds, settings(), three_pages);
+    assert_eq!(seen.len(), 12);
+    assert!(gap_ms_min(&seen, |asked| network(asked) == 1) >= 1_000, "{:?}", seconds(&seen));
+    assert!(gap_ms_min(&seen, |_| true) < 1_000, "another /64 has a pace of its own");
+    let each = Settings { ipv6_pace_prefix: 128, ..settings() };
+    let seen = crawl(&seeds, each, three_pages);
+    assert!(gap_ms_min(&seen, |asked| network(asked) == 1) < 1_000);
+}

@@ -29,6 +29,9 @@ settings! {
         delay_ms: u64 = 1_000, 0..=DAY_MS, "ms",
             "Least time between two requests to one host, and to one address. Robots.txt may ask \
              for more.";
+        ipv6_pace_prefix: u8 = 64, 48..=128, "bits",
+            "IPv6 addresses that begin with the same so many bits are one address for their pace: \
+             a server has a /64 of them as a rule, and asking each would be asking it at once.";
         max_pages: u64 = 0, 0..=u64::MAX >> 1, "pages",
             "The crawl ends after this many pages; 0 is no limit.";
         max_seconds: u64 = 0, 0..=u64::MAX >> 1, "s",

@@ -29,6 +29,8 @@ pub struct Manifest {
     pub homes: BTreeSet<Box<str>>,
     /// The shortest delay of any run: by it the whole crawl is judged.
     pub delay_ms_least: u64,
+    /// The longest IPv6 prefix by which any run has paced, for the same reason.
+    pub ipv6_pace_prefix_most: u8,
 }
 
 impl Manifest {
@@ -38,6 +40,7 @@ impl Manifest {
             settings: settings.clone(),
             homes,
             delay_ms_least: settings.delay_ms,
+            ipv6_pace_prefix_most: settings.ipv6_pace_prefix,
         }
     }
 
@@ -84,11 +87,14 @@ impl Manifest {
         let settings = value["settings"].as_str().ok_or("it has no settings")?;
         let settings = Settings::from_toml(settings).map_err(|error| error.to_string())?;
         let homes = value["homes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        // A crawl that began before there was such a setting paced each address by itself.
+        let ipv6_pace_prefix_most = value["ipv6_pace_prefix_most"].as_u64().unwrap_or(128);
         let generation = u32::try_from(number("generation")?).unwrap_or(0).max(1);
         Ok(Manifest {
             past: Past { generation, shard_count },
             homes: homes.map(Box::from).collect(),
             delay_ms_least: number("delay_ms_least")?,
+            ipv6_pace_prefix_most: u8::try_from(ipv6_pace_prefix_most).unwrap_or(128),
             settings,
         })
     }
@@ -106,6 +112,7 @@ impl Manifest {
             "product": env!("CARGO_PKG_NAME"),
             "settings": self.settings.to_toml(),
             "delay_ms_least": self.delay_ms_least,
+            "ipv6_pace_prefix_most": self.ipv6_pace_prefix_most,
             "homes": self.homes,
         });
         let aside = directory.join("MANIFEST.json.new");
@@ -146,6 +153,7 @@ impl Manifest {
         }
         self.settings = settings.clone();
         self.delay_ms_least = self.delay_ms_least.min(settings.delay_ms);
+        self.ipv6_pace_prefix_most = self.ipv6_pace_prefix_most.max(settings.ipv6_pace_prefix);
         Ok(changes)
     }
 

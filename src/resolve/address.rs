@@ -1,4 +1,5 @@
-//! Which addresses a crawler may speak to: those of the public internet and no others.
+//! Which addresses a crawler may speak to (those of the public internet and no others), and which
+//! of them are one server for its pace.
 //!
 //! A page can name any host, and any host can claim any address. Without this check a link would
 //! make the crawler ask the machine it runs on, its network's routers or a cloud's metadata
@@ -6,6 +7,36 @@
 //! globally reachable is refused. Pure; any core.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The one spelling of an address, by which it is compared, connected to and logged: an IPv4
+/// address that is written as an IPv6 one (`::ffff:a.b.c.d`) is the IPv4 address, for the system
+/// connects to that. Every address passes through here where it enters the crawler.
+///
+/// `::a.b.c.d` stays what it is: RFC 4291 2.5.5.1 has ended that form, and no system connects to
+/// the IPv4 address for it (`::1` is one of them).
+pub fn canonical(address: IpAddr) -> IpAddr {
+    address.to_canonical()
+}
+
+/// The address that stands for all addresses that share a pace with this one. It is never
+/// connected to.
+///
+/// A server that has one IPv6 address has a /64 of them as a rule, so IPv6 addresses share a pace
+/// if their first `ipv6_prefix` bits are equal. An address that leads to an IPv4 one (through
+/// NAT64, or 6to4, whose whole /48 belongs to it) shares the pace of that.
+pub fn pace_place(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
+    debug_assert!((1..=128).contains(&ipv6_prefix), "checked with the settings");
+    let IpAddr::V6(v6) = canonical(address) else { return canonical(address) };
+    let bits = v6.to_bits();
+    if is_in(v6, NAT64) {
+        return Ipv4Addr::from_bits(bits as u32).into();
+    }
+    if is_in(v6, SIX_TO_FOUR) {
+        return Ipv4Addr::from_bits((bits >> 80) as u32).into();
+    }
+    let kept = u128::MAX << (128 - u32::from(ipv6_prefix));
+    Ipv6Addr::from_bits(bits & kept).into()
+}
 
 /// False for an address that is private, local, reserved or not for single hosts, and for an IPv6
 /// address that leads to such an IPv4 address through a tunnel or a translator.
@@ -147,6 +178,33 @@ mod tests {
         {
             assert!(verdict(public), "{public}");
         }
+    }
+
+    fn place(text: &str, prefix: u8) -> String {
+        pace_place(text.parse().unwrap(), prefix).to_string()
+    }
+
+    #[test]
+    fn an_address_has_one_spelling() {
+        let canonical = |text: &str| canonical(text.parse().unwrap()).to_string();
+        assert_eq!(canonical("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(canonical("::ffff:c000:207"), "192.0.2.7");
+        for same in ["192.0.2.7", "::1", "::", "::c000:207", "64:ff9b::c000:207", "2001:db8::7"] {
+            assert_eq!(canonical(same), same);
+        }
+    }
+
+    #[test]
+    fn addresses_of_one_server_have_one_pace() {
+        for same in ["192.0.2.7", "::ffff:192.0.2.7", "64:ff9b::192.0.2.7", "2002:c000:207::5"] {
+            assert_eq!(place(same, 64), "192.0.2.7", "{same}");
+            assert_eq!(place(same, 128), "192.0.2.7", "{same}");
+        }
+        assert_eq!(place("2001:db8:1:2:3:4:5:6", 64), "2001:db8:1:2::");
+        assert_eq!(place("2001:db8:1:2:ffff::6", 64), "2001:db8:1:2::");
+        assert_eq!(place("2001:db8:1:3::6", 64), "2001:db8:1:3::");
+        assert_eq!(place("2001:db8:1:2:3:4:5:6", 48), "2001:db8:1::");
+        assert_eq!(place("2001:db8:1:2:3:4:5:6", 128), "2001:db8:1:2:3:4:5:6");
     }
 
     #[test]

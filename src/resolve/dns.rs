@@ -8,14 +8,15 @@
 //! 3. The task waits for a place among [`DNS_IN_FLIGHT_MAX`].
 //! 4. IPv4 addresses are asked for, and IPv6 ones if there are none, at one upstream after the
 //!    other: silence or a failure leads to the next.
-//! 5. Addresses that are not public are taken out, the rest remembered, everyone told.
+//! 5. Each address gets its one spelling ([`canonical`]), those that are not public are taken out,
+//!    the rest remembered, everyone told.
 //!
 //! Invariant: unless private addresses are allowed, no [`Address`] holds one that is not public,
-//! however it came about. Connections are made to it and never to a name.
+//! however it came about, nor one that is not canonical. Connections are made to it and never to a name.
 //!
 //! Owned by one core; clones are the same resolver.
 
-use super::address::is_public;
+use super::address::{canonical, is_public};
 use super::cache::{Cache, Known};
 use super::upstream::{Question, Upstream};
 use crate::base::{Time, oneshot};
@@ -49,7 +50,8 @@ pub struct DnsSettings {
 /// Where a host may be spoken to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Never empty, all of one family, in the server's order.
+    /// Never empty, canonical, in the server's order. Of one family, but for IPv4 addresses that
+    /// an answer spells as IPv6 ones.
     pub ips: Rc<[IpAddr]>,
     /// From then on it has to be asked for again.
     pub expires: Time,
@@ -120,10 +122,13 @@ impl<W: World> Resolver<W> {
         if first.ips.iter().any(IpAddr::is_ipv6) || literal(host).is_some() {
             return Err(ResolveError::NoName);
         }
-        match self.remembered(self.0.key(host, Wanted::V6)) {
+        let known = match self.remembered(self.0.key(host, Wanted::V6)) {
             Some(known) => known,
             None => self.wait_for(host, Wanted::V6).await,
-        }
+        }?;
+        // An IPv4 address that was spelled as an IPv6 one is no other family.
+        let ips: Rc<[IpAddr]> = known.ips.iter().copied().filter(IpAddr::is_ipv6).collect();
+        if ips.is_empty() { Err(ResolveError::NoName) } else { Ok(Address { ips, ..known }) }
     }
 
     /// What [`Resolver::lookup`] can tell without asking anyone. A remembered answer costs a hash
@@ -229,8 +234,9 @@ impl<W: World> Shared<W> {
 
     /// Those of `addresses` that may be spoken to.
     fn permitted(&self, addresses: &[IpAddr]) -> Known {
-        let fine = |address: &&IpAddr| self.settings.allow_private || is_public(**address);
-        let ips: Rc<[IpAddr]> = addresses.iter().filter(fine).copied().collect();
+        let fine = |address: &IpAddr| self.settings.allow_private || is_public(*address);
+        let spelled = addresses.iter().map(|address| canonical(*address));
+        let ips: Rc<[IpAddr]> = spelled.filter(fine).collect();
         if ips.is_empty() { Err(ResolveError::AddressRefused) } else { Ok(ips) }
     }
 

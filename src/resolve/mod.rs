@@ -7,6 +7,6 @@ mod dns;
 mod robots;
 pub mod upstream;
 
-pub use address::is_public;
+pub use address::{is_public, pace_place};
 pub use dns::{Address, DnsSettings, Resolver};
 pub use robots::{RobotsCache, RobotsKnown, RobotsState, RobotsTurn, RobotsVersion};

@@ -15,6 +15,7 @@ use crate::frontier::{HostId, Origin, Queued};
 use crate::io::{Outbox, World};
 use crate::journal::{self, Entry};
 use crate::metrics::Count;
+use crate::resolve::pace_place;
 use crate::url::{HostKey, Url, registrable_domain};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -169,15 +170,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             hands.has_domain = true;
             self.frontier.borrow_mut().host_data(host).holds_domain = true;
         }
-        if hands.address == Some(address) || self.is_sabotaged(Sabotage::TurnSkipped) {
+        let place = pace_place(address, self.plan.settings.ipv6_pace_prefix);
+        if hands.address == Some(place) || self.is_sabotaged(Sabotage::TurnSkipped) {
             return true;
         }
         // The name has moved to another address since the turn was asked for.
         if let Some(old) = hands.address.take() {
             self.return_turn(TurnPlace::Address(old), hands.key, None);
         }
-        if self.ask_turn(TurnPlace::Address(address), hands.key) {
-            hands.address = Some(address);
+        if self.ask_turn(TurnPlace::Address(place), hands.key) {
+            hands.address = Some(place);
             return true;
         }
         false

@@ -30,6 +30,7 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug)]
 pub struct Hands {
     pub key: HostKey,
+    /// The place of the address whose turn is ours: [`crate::resolve::pace_place`].
     pub address: Option<IpAddr>,
     /// The host's registrable domain, if domains have a limit, and whether its turn is ours.
     pub domain: Option<u64>,

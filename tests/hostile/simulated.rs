@@ -2,10 +2,14 @@
 //! not, and a day takes seconds.
 
 use super::evidence::{Logged, request_lines};
-use super::support::{Crawl, crawl_from, settings, url};
+use super::support::{self, Crawl, crawl_from, settings, url};
 use super::{ROWS, breach};
 use nephila::config::Settings;
+use nephila::tools::sim::crawl::{self, CrawlPlan};
+use nephila::web::hostile::Hostile;
 use nephila::web::{Web, WebSpec};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// All addresses begin with a public octet.
 fn spec() -> WebSpec {
@@ -67,6 +71,25 @@ fn a_name_that_moves_to_a_private_address_is_followed_no_further() {
     assert!(crawl.log.iter().all(|entry| entry.local.ip().to_string().starts_with("93.")));
     let last = logged.last().expect("requests");
     assert_eq!(last.outcome, "address_refused", "checked again when the answer ran out");
+}
+
+#[test]
+fn a_64_of_addresses_is_one_server_and_so_are_the_spellings_of_one() {
+    for url in [Hostile::farm_url, Hostile::wide_farm_url] {
+        let web = Web::new(spec()).expect("a sound spec");
+        let plan = CrawlPlan {
+            settings: public_only(),
+            seeds: vec![support::url(&url(web.hostile().expect("hostile hosts")))],
+            stop_after: Some(Duration::from_secs(40)),
+            ..CrawlPlan::new(7, spec(), 2).expect("a sound spec")
+        };
+        let mut crawl = crawl::crawl(&plan).expect("a crawl that ends");
+        crawl.log.sort_by_key(|entry| entry.at);
+        let hosts: BTreeSet<&str> = crawl.log.iter().map(|entry| entry.host.as_str()).collect();
+        assert!(hosts.len() > 20, "names of the farm take turns: {hosts:?}");
+        let gaps = crawl.log.windows(2).map(|pair| pair[1].at.since(pair[0].at).as_millis());
+        assert!(gaps.min() >= Some(1_000), "one pace for all");
+    }
 }
 
 #[test]

@@ -55,9 +55,16 @@ pub fn page(links: &[&str]) -> Act {
 /// Answers at every address, port 80.
 pub fn serve(sim: &Sim, script: impl Fn(&Asked) -> Act + 'static) -> Seen {
     let seen = Seen::default();
+    let script: Rc<dyn Fn(&Asked) -> Act> = Rc::new(script);
+    for anywhere in [IpAddr::from([0; 4]), IpAddr::from([0u16; 8])] {
+        serve_at(sim, anywhere, seen.clone(), script.clone());
+    }
+    seen
+}
+
+fn serve_at(sim: &Sim, at: IpAddr, log: Seen, script: Rc<dyn Fn(&Asked) -> Act>) {
     let world = sim.world(1_000);
-    let listener = world.listen(SocketAddr::from(([0, 0, 0, 0], 80))).expect("a free port");
-    let (log, script) = (seen.clone(), Rc::new(script));
+    let listener = world.listen(SocketAddr::new(at, 80)).expect("a free port");
     let host = world.clone();
     world.spawn(async move {
         while let Ok(mut stream) = listener.accept().await {
@@ -82,5 +89,4 @@ pub fn serve(sim: &Sim, script: impl Fn(&Asked) -> Act + 'static) -> Seen {
             });
         }
     });
-    seen
 }

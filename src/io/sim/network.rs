@@ -199,6 +199,8 @@ impl Net for SimWorld {
 impl SimWorld {
     /// Sends the first packet of a connection: what comes of it, and when that is known.
     fn dial(&self, to: SocketAddr) -> (Result<SimStream, NetError>, Time) {
+        // As Linux does: `::ffff:a.b.c.d` is the IPv4 address, spelled otherwise.
+        let to = SocketAddr::new(to.ip().to_canonical(), to.port());
         let there = self.now() + self.latency();
         let back = there + self.latency();
         let chance = self.shared.line_chance(to.ip());

@@ -207,6 +207,14 @@ fn start_web(sim: &Sim, plan: &CrawlPlan) -> Result<(Server<SimWorld>, MemorySin
     let server = Server::new(world.clone(), web, RequestLog::new(sink.clone()));
     let anywhere = SocketAddr::from(([0, 0, 0, 0], plan.spec.port));
     let http = world.listen(anywhere).map_err(CrawlError::Web)?;
+    if plan.spec.hostile {
+        let anywhere = SocketAddr::from(([0u16; 8], plan.spec.port));
+        let http = world.listen(anywhere).map_err(CrawlError::Web)?;
+        let server = server.clone();
+        world.spawn(async move {
+            server.serve(http).await;
+        });
+    }
     let dns = world.datagram(DNS, None).map_err(CrawlError::Web)?;
     let dns_tcp = world.listen(DNS).map_err(CrawlError::Web)?;
     let (first, second, third) = (server.clone(), server.clone(), server.clone());

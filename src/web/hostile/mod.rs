@@ -7,7 +7,9 @@
 //!
 //! Hosts are `<row>.hostile.test`, each at an address of its own above the ordinary web's; the
 //! page of `index.hostile.test` links to all of them and to the ordinary web beside them.
-//! `f0000.farm.hostile.test` and 999 more share one address.
+//! `f0000.farm.hostile.test` and 999 more share one address; DNS has every second of them at its
+//! IPv4-mapped spelling. `w0000.wide.hostile.test` and 999 more each have an IPv6 address of one /64,
+//! where addresses are simulated.
 //!
 //! Invariant: an answer depends on the request, on how many its connection has carried, and on how
 //! often its row has been asked; on nothing else. A core has its own.
@@ -29,13 +31,15 @@ use crate::web::brain::Request;
 use crate::web::dns::Carrier;
 use std::cell::RefCell;
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub const ZONE: &str = "hostile.test";
 pub const INDEX: &str = "index";
 /// Second octets of the hostile addresses, above all that the ordinary web can reach.
 const ROW_NET: u8 = 200;
 const FARM_NET: u8 = 201;
+/// The /64 of the wide farm: global unicast, and nobody's.
+const WIDE_NET: [u16; 4] = [0x2a0f, 0xffff, 0, 201];
 /// Last octet of the index; rows are numbered from 1 on.
 const INDEX_NUMBER: u8 = 254;
 
@@ -83,7 +87,10 @@ pub(super) struct Ask<'a> {
 enum Host {
     Index,
     Row(usize),
-    Farm,
+    /// A member of the farm at one address, by its number.
+    Farm(u16),
+    /// A member of the farm at the addresses of one /64.
+    Wide(u16),
 }
 
 impl Hostile {
@@ -107,11 +114,16 @@ impl Hostile {
     }
 
     pub fn farm_address(&self) -> IpAddr {
-        self.address_of(Host::Farm)
+        self.address_of(Host::Farm(0))
     }
 
     pub fn farm_url(&self) -> String {
         self.site.url("f0000.farm", "/", false)
+    }
+
+    /// Of the farm that has a /64 of addresses. Only a simulation has them.
+    pub fn wide_farm_url(&self) -> String {
+        self.site.url("w0000.wide", "/", false)
     }
 
     /// What to do for a request that arrived at `local`; `None` if its host is not hostile.
@@ -146,7 +158,8 @@ impl Hostile {
             }
             _ if is_robots => return Some(paths::robots_absent(&ask)),
             Host::Index => return Some(self.index_page()),
-            Host::Farm => return Some(paths::farm(&ask)),
+            Host::Farm(_) => return Some(paths::farm(&ask, 'f', "farm")),
+            Host::Wide(_) => return Some(paths::farm(&ask, 'w', "wide")),
         };
         Some(match request.target {
             _ if is_robots => Script { has_rules: true, ..(row.robots)(&ask) },
@@ -174,6 +187,7 @@ impl Hostile {
         let own = self.address_of(host);
         let naming = match host {
             Host::Row(index) => ROWS[index].naming,
+            Host::Farm(number) if number % 2 == 1 => Naming::Mapped,
             _ => Naming::Own,
         };
         let asked_count = match host {
@@ -200,10 +214,12 @@ impl Hostile {
 
     fn address_of(&self, host: Host) -> IpAddr {
         let net = self.site.net;
+        let [a, b, c, d] = WIDE_NET;
         IpAddr::V4(match host {
+            Host::Wide(number) => return Ipv6Addr::new(a, b, c, d, 0, 0, 1, number).into(),
             Host::Index => Ipv4Addr::new(net, ROW_NET, 0, INDEX_NUMBER),
             Host::Row(index) => Ipv4Addr::new(net, ROW_NET, 0, index as u8 + 1),
-            Host::Farm => Ipv4Addr::new(net, FARM_NET, 0, 1),
+            Host::Farm(_) => Ipv4Addr::new(net, FARM_NET, 0, 1),
         })
     }
 
@@ -261,19 +277,32 @@ fn host_named(name: &str) -> Option<Host> {
     if label == INDEX {
         return Some(Host::Index);
     }
-    if let Some(member) = label.strip_suffix(".farm") {
-        let number: usize = member.strip_prefix('f')?.parse().ok()?;
-        return (number < WEB_FARM_HOST_COUNT && member.len() == 5).then_some(Host::Farm);
+    if let Some((member, farm @ ("farm" | "wide"))) = label.split_once('.') {
+        let number: u16 = member.strip_prefix(&farm[..1])?.parse().ok()?;
+        let is_member = usize::from(number) < WEB_FARM_HOST_COUNT && member.len() == 5;
+        let host = if farm == "farm" { Host::Farm(number) } else { Host::Wide(number) };
+        return is_member.then_some(host);
     }
     ROWS.iter().position(|row| row.name == label).map(Host::Row)
 }
 
-/// Links to every member of the farm.
-fn farm_links(ask: &Ask<'_>) -> String {
-    (0..WEB_FARM_HOST_COUNT)
-        .map(|member| format!("<a href=\"{}\">m</a>", ask.url(&format!("f{member:04}.farm"), "/m")))
-        .collect()
+/// Links to every member of a farm.
+fn farm_links(ask: &Ask<'_>, initial: char, farm: &str) -> String {
+    let url = |member| ask.url(&format!("{initial}{member:04}.{farm}"), "/m");
+    (0..WEB_FARM_HOST_COUNT).map(|member| format!("<a href=\"{}\">m</a>", url(member))).collect()
 }
+
+/// The farms, which are no rows: each is a thousand names.
+const FARMS: [(&str, &str); 2] = [
+    (
+        "f0000.farm",
+        "1,000 names at one address, every second one spelled ::ffff:a.b.c.d -> one server, one pace",
+    ),
+    (
+        "w0000.wide",
+        "1,000 names, each with an address of one /64 -> one server, one pace (in simulation)",
+    ),
+];
 
 /// The table, for people.
 pub fn table() -> String {
@@ -282,6 +311,9 @@ pub fn table() -> String {
         let simulated = if row.is_simulated { " (in simulation)" } else { "" };
         // Writing to a String does not fail.
         let _ = writeln!(text, "{:<20} {} -> {}{simulated}", row.name, row.does, row.demands);
+    }
+    for (name, does) in FARMS {
+        let _ = writeln!(text, "{name:<20} {does}");
     }
     text
 }

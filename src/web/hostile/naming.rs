@@ -27,6 +27,8 @@ pub enum Naming {
     ChainLoop,
     /// Somebody else's address.
     Fixed(IpAddr),
+    /// The row's own address, spelled as an IPv6 one: `::ffff:a.b.c.d`.
+    Mapped,
     /// The row's own address the first time, the crawler's own machine from then on.
     Rebound,
 }
@@ -53,6 +55,10 @@ pub(super) fn answer(
 ) -> Option<Vec<u8>> {
     let address = match naming {
         Naming::Fixed(address) => address,
+        Naming::Mapped => match own {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().into(),
+            own => own,
+        },
         Naming::Rebound if asked_count > 0 => IpAddr::from([127, 0, 0, 1]),
         _ => own,
     };

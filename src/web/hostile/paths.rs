@@ -241,9 +241,9 @@ pub(super) fn sessions(ask: &Ask<'_>) -> Script {
     Script::page(&(0..5).map(link).collect::<String>())
 }
 
-pub(super) fn farm(ask: &Ask<'_>) -> Script {
+pub(super) fn farm(ask: &Ask<'_>, initial: char, farm: &str) -> Script {
     if ask.target != "/" {
         return genuine(ask);
     }
-    Script::page(&super::farm_links(ask))
+    Script::page(&super::farm_links(ask, initial, farm))
 }
