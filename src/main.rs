@@ -176,6 +176,9 @@ fn audit(flags: &AuditFlags) -> Result<(), Failure> {
     let dir = flags.dir.as_deref().map(CrawlDir::open).transpose().map_err(usage)?;
     let mut terms = dir.as_ref().map_or_else(Terms::default, |dir| dir.terms.clone());
     terms.delay_ms = flags.delay_ms.unwrap_or(terms.delay_ms);
+    let tries = flags.retries.map(|retries| retries.saturating_add(1));
+    terms.try_count_max = tries.or(terms.try_count_max);
+    terms.ipv6_pace_prefix = flags.ipv6_pace_prefix.unwrap_or(terms.ipv6_pace_prefix);
     terms.stops = stops(flags, dir.as_ref())?;
     let truth = flags.truth.as_deref().map(audit::truth::read).transpose().map_err(usage)?;
     let verdict = match dir {

@@ -2,6 +2,8 @@
 
 #[path = "audit/directory.rs"]
 mod directory;
+#[path = "audit/lives.rs"]
+mod lives;
 #[path = "audit/pace.rs"]
 mod pace;
 #[path = "audit/planted.rs"]

@@ -43,28 +43,88 @@ impl CrawlDir {
         Ok(CrawlDir { logs, archive, terms, synced_ms })
     }
 
-    /// Where a log begins anew, an earlier process had ended: after the last request of it that the
-    /// log has, or at some time before if it has none.
+    /// Where a log begins anew, an earlier process had ended: not before the last that the logs of
+    /// all shards have of it.
+    ///
+    /// A process that was killed takes the last lines of each shard with it, the first of its start
+    /// among them if it was young. So each start in each log is held against all logs, and starts
+    /// between which no log has a request are one.
     pub fn stops(&self) -> Result<Vec<Stop>, AuditError> {
-        let mut stops: Vec<Stop> = Vec::new();
-        let mut last_end = None;
+        let (mut starts, mut signs) = (Vec::new(), Vec::new());
+        let (mut begun, mut logs) = (Vec::new(), LogEnds::default());
         self.each_line(&mut |line| match line {
-            LogLine::Start(_, true) => last_end = None,
-            LogLine::Start(back, false) => {
-                let stop = Stop::new(last_end.unwrap_or(back), back, self.synced_ms);
-                stops.push(Stop { is_log_cut: true, ..stop });
+            LogLine::Start(at, is_first) => {
+                if !is_first {
+                    starts.push((at, logs.is_cut()));
+                }
+                signs.push(at);
+                logs.began();
             }
-            LogLine::Hit(hit) => last_end = last_end.max(Some(hit.end)),
+            LogLine::End(at) => {
+                signs.push(at);
+                logs.ended();
+            }
+            LogLine::Hit(hit) => {
+                signs.push(hit.end);
+                begun.push(hit.start);
+            }
+            LogLine::NextLog => logs = LogEnds::default(),
         })?;
-        stops.sort_unstable_by_key(|stop| stop.back);
+        starts.sort_unstable();
+        signs.sort_unstable();
+        begun.sort_unstable();
+        let mut stops: Vec<Stop> = Vec::new();
+        for (back, is_log_cut) in starts {
+            if let Some(stop) = stops.last_mut()
+                && !is_any_between(&begun, stop.back, back)
+            {
+                stop.is_log_cut |= is_log_cut;
+                continue;
+            }
+            let before = signs.partition_point(|sign| *sign < back);
+            // Without a sign of life there was nothing to forget.
+            let at = before.checked_sub(1).map_or(back, |last| signs[last]);
+            stops.push(Stop { is_log_cut, ..Stop::new(at, back, self.synced_ms) });
+        }
         Ok(stops)
+    }
+}
+
+fn is_any_between(sorted: &[Time], from: Time, to: Time) -> bool {
+    let first = sorted.partition_point(|time| *time < from);
+    sorted.get(first).is_some_and(|time| *time < to)
+}
+
+/// Whether the process that wrote a log before has ended it.
+#[derive(Default)]
+struct LogEnds {
+    is_open: bool,
+    has_any: bool,
+}
+
+impl LogEnds {
+    fn began(&mut self) {
+        *self = LogEnds { is_open: true, has_any: true };
+    }
+
+    fn ended(&mut self) {
+        self.is_open = false;
+    }
+
+    /// An earlier process may have had lines that the log lacks.
+    fn is_cut(&self) -> bool {
+        self.is_open || !self.has_any
     }
 }
 
 /// What stands in a log.
 enum LogLine<'a> {
+    /// Another shard's log begins.
+    NextLog,
     /// A process began; whether it is the crawl's first.
     Start(Time, bool),
+    /// It ended, and all its lines stand before.
+    End(Time),
     Hit(Hit<'a>),
 }
 
@@ -90,6 +150,7 @@ impl CrawlDir {
         for (index, log) in self.logs.iter().enumerate() {
             let mut segment = Segment::default();
             let mut is_log_empty = true;
+            visit(LogLine::NextLog);
             log.each(index, &mut |line| match line.text.strip_prefix("# start ") {
                 Some(start) => match read_start(start) {
                     Some((monotonic_ns, unix_ns)) => {
@@ -97,6 +158,13 @@ impl CrawlDir {
                         let is_resumed = start.ends_with(" resumed");
                         let is_first = std::mem::take(&mut is_log_empty) && !is_resumed;
                         visit(LogLine::Start(segment.time(monotonic_ns), is_first));
+                        true
+                    }
+                    None => false,
+                },
+                None if line.text.starts_with("# end ") => match read_start(&line.text[6..]) {
+                    Some((monotonic_ns, _)) => {
+                        visit(LogLine::End(segment.time(monotonic_ns)));
                         true
                     }
                     None => false,
@@ -181,6 +249,8 @@ fn fate(status: u16, outcome: &str) -> Fate {
         "throttled",
     ];
     match status {
+        // We had no descriptor, port or buffer: no request left the machine.
+        0 if outcome == "shed" => Fate::Unasked,
         0 => Fate::Unsent,
         _ if WHOLE.contains(&outcome) => Fate::Whole,
         _ => Fate::Cut,
@@ -216,6 +286,11 @@ fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
             Some(delay_ms) => delay_ms,
             None => wanted("delay_ms")?,
         },
+        ipv6_pace_prefix: manifest["ipv6_pace_prefix_most"]
+            .as_u64()
+            .or_else(|| number("ipv6_pace_prefix"))
+            // Crawlers without that setting promised a pace to each address.
+            .map_or(128, |bits| u8::try_from(bits).unwrap_or(128)),
         crawl_delay_ms_max,
         retry_after_ms_max: number("retry_after_ms_max").unwrap_or(crawl_delay_ms_max),
         product_token: product.to_owned(),

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 /// How the answer to a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
+    /// The client says that it came to no request, though it had the turn.
+    Unasked,
     /// The connection ended before the answer began.
     Unsent,
     /// It ended in the answer: the client may have part of it.
@@ -59,6 +61,8 @@ pub trait Hits {
 pub struct Terms {
     /// Least time between the starts of two requests to one host, and to one address.
     pub delay_ms: u64,
+    /// IPv6 addresses that begin with the same so many bits count as one address.
+    pub ipv6_pace_prefix: u8,
     /// A longer Crawl-delay counts as this.
     pub crawl_delay_ms_max: u64,
     /// A longer Retry-After counts as this.
@@ -77,6 +81,7 @@ impl Default for Terms {
     fn default() -> Terms {
         Terms {
             delay_ms: 1_000,
+            ipv6_pace_prefix: 64,
             crawl_delay_ms_max: 3_600_000,
             retry_after_ms_max: 3_600_000,
             product_token: "nephila".to_owned(),

@@ -7,6 +7,7 @@
 //!
 //! 1. gaps between the starts of requests, robots.txt and retries included, against the delay in
 //!    force: the configured one, and for an origin the Crawl-delay last served to the crawler;
+//!    (an IPv4 address counts as one however it is spelled, a /64 of IPv6 addresses as one);
 //! 2. requests under way at once, which may be one;
 //! 3. robots.txt (RFC 9309): no page before it is known, none against its rules, none while it is
 //!    unreachable, none on rules of more than a day; redirects are followed through the hits;
@@ -31,6 +32,7 @@ pub mod crawl_dir;
 mod date;
 mod hit;
 mod lines;
+mod machine;
 mod origin;
 mod records;
 mod rules;
@@ -61,5 +63,5 @@ pub fn judge(
     walks::by_host(&mut records, terms, &mut findings);
     walks::by_address(&mut records, terms, &mut findings);
     walks::by_url(&mut records, terms, truth, &mut findings);
-    Ok(findings.conclude(hits, &records, &book))
+    Ok(findings.conclude(hits, terms, &records, &book))
 }

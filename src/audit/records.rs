@@ -2,12 +2,12 @@
 
 use super::book::{Book, Leave};
 use super::date::{RetryAfter, retry_after};
-use super::hit::{AuditError, Hit, Hits, Terms};
+use super::hit::{AuditError, Fate, Hit, Hits, Terms};
+use super::machine::Machine;
 use super::origin;
 use super::stop::is_unwitnessed;
 use super::verdict::{Findings, Kind};
 use hashbrown::HashMap;
-use std::net::IpAddr;
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,8 @@ pub(super) struct Record {
     pub crawl_delay_ms: u32,
     pub status: u16,
     pub is_whole: bool,
+    /// A request left the client, or may have.
+    pub is_asked: bool,
     /// For a robots.txt, or for what one was redirected to.
     pub is_robots: bool,
     /// A sitemap, which no truth speaks of.
@@ -35,7 +37,8 @@ const _: () = assert!(size_of::<Record>() <= 64, "said in the module's doc");
 pub(super) struct Records {
     pub all: Vec<Record>,
     pub hosts: Vec<Box<str>>,
-    pub addresses: Vec<IpAddr>,
+    /// Addresses, and networks of them, that count as one.
+    pub addresses: Vec<Machine>,
     /// Until when an answer asked to be left alone, by its place.
     pub retry_until: HashMap<u64, u64>,
     /// Dates in Retry-After where the wall clock is unknown: not judged.
@@ -47,7 +50,7 @@ pub(super) struct Records {
     /// The same by scheme and authority as they come, so that no hit need be normalised twice.
     authority_ids: [HashMap<Box<str>, u32>; 2],
     host_ids: HashMap<Box<str>, u32>,
-    address_ids: HashMap<IpAddr, u32>,
+    address_ids: HashMap<Machine, u32>,
 }
 
 #[derive(Debug)]
@@ -108,7 +111,7 @@ impl Records {
         }
         let crawl_delay_ms = book.crawl_delay_ms(robots_key, start).min(terms.crawl_delay_ms_max);
         self.note_retry_after(hit, terms);
-        let address = self.address(hit.address)?;
+        let address = self.address(Machine::at(hit.address, terms.ipv6_pace_prefix))?;
         self.all.push(Record {
             start,
             end: hit.end.0,
@@ -120,6 +123,7 @@ impl Records {
             crawl_delay_ms: u32::try_from(crawl_delay_ms).unwrap_or(u32::MAX),
             status: hit.status,
             is_whole: hit.fate.is_whole(),
+            is_asked: hit.fate != Fate::Unasked,
             is_robots,
             is_sitemap: hit.path.starts_with("/sitemap"),
         });
@@ -175,7 +179,7 @@ impl Records {
         Some(id)
     }
 
-    fn address(&mut self, address: IpAddr) -> Option<u32> {
+    fn address(&mut self, address: Machine) -> Option<u32> {
         let next = u32::try_from(self.addresses.len()).ok()?;
         let id = *self.address_ids.entry(address).or_insert(next);
         if id == next {

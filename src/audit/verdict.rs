@@ -3,6 +3,7 @@
 use super::book::Book;
 use super::hit::{Hits, Terms};
 use super::records::Records;
+use super::stop::Stop;
 use crate::base::escape_cut;
 use crate::limits::{AUDIT_EXAMPLE_COUNT_MAX, AUDIT_LINE_CHARS_SHOWN, AUDIT_NAME_CHARS_SHOWN};
 use serde::Serialize;
@@ -88,6 +89,9 @@ pub struct Verdict {
     pub unwitnessed_page_count: u64,
     /// Requests for URLs asked for before that each stop excuses.
     pub repeat_counts: Vec<u64>,
+    /// For each stop that took the last lines of a log with it, in milliseconds: how long before
+    /// the next start the log falls silent. What was asked then is in no log, and not judged.
+    pub unlogged_ms: Vec<u64>,
 }
 
 impl Verdict {
@@ -156,7 +160,13 @@ impl Findings {
         }
     }
 
-    pub fn conclude(self, hits: &impl Hits, records: &Records, book: &Book) -> Verdict {
+    pub fn conclude(
+        self,
+        hits: &impl Hits,
+        terms: &Terms,
+        records: &Records,
+        book: &Book,
+    ) -> Verdict {
         let host = |id: u32| records.hosts[id as usize].to_string();
         let address = |id: u32| records.addresses[id as usize].to_string();
         let extreme = |peak: Option<Peak>, name: &dyn Fn(u32) -> String| {
@@ -193,8 +203,14 @@ impl Findings {
             undated_retry_count: records.undated_count,
             unwitnessed_page_count: records.unwitnessed_count,
             repeat_counts: self.repeat_counts,
+            unlogged_ms: unlogged_ms(&terms.stops),
         }
     }
+}
+
+fn unlogged_ms(stops: &[Stop]) -> Vec<u64> {
+    let cut = stops.iter().filter(|stop| stop.is_log_cut);
+    cut.map(|stop| stop.back.since(stop.at).as_millis() as u64).collect()
 }
 
 impl Kind {
@@ -260,7 +276,14 @@ impl fmt::Display for Verdict {
         }
         if !self.repeat_counts.is_empty() {
             let counts: Vec<String> = self.repeat_counts.iter().map(u64::to_string).collect();
-            row(out, "asked for again after each stop", &counts.join(" "))?;
+            let at_least = if self.unlogged_ms.is_empty() { "" } else { "at least " };
+            let counts = format_args!("{at_least}{}", counts.join(" "));
+            row(out, "asked for again after each stop", &counts)?;
+        }
+        if !self.unlogged_ms.is_empty() {
+            let spans: Vec<String> = self.unlogged_ms.iter().map(u64::to_string).collect();
+            let about = format_args!("{} ms before a start, unjudged", spans.join(" "));
+            row(out, "log lost with a killed process", &about)?;
         }
         if self.bodiless_robots_count > 0 {
             row(out, "robots.txt without a body, unjudged", &self.bodiless_robots_count)?;

@@ -194,7 +194,7 @@ fn repeats(group: &[Record], terms: &Terms, findings: &mut Findings) {
     let mut kept: Vec<&Record> = Vec::new();
     let mut settled: Option<&Record> = None;
     let mut last_start = 0;
-    for record in group.iter().filter(|record| !record.is_robots) {
+    for record in group.iter().filter(|record| record.is_asked && !record.is_robots) {
         let is_parted = |stop: &Stop| last_start < stop.back.0 && stop.back.0 <= record.start;
         if terms.stops.iter().any(is_parted) {
             let mut excused_by = None;
@@ -215,7 +215,7 @@ fn repeats(group: &[Record], terms: &Terms, findings: &mut Findings) {
             let places = [Some(before.place), Some(record.place)];
             findings.add(kind, host, None, places, String::new);
         }
-        if terms.try_count_max.is_some_and(|most| kept.len() == most as usize) {
+        if terms.try_count_max.is_some_and(|most| kept.len() >= most as usize) {
             let note = || format!("asked for more than {} times", kept.len());
             findings.add(Kind::AskedTooOften, host, None, [None, Some(record.place)], note);
         }

@@ -306,11 +306,19 @@ pub struct AuditFlags {
     /// The delay that was promised (default: that of DIR, or 1000)
     #[arg(long, value_name = "N")]
     pub delay_ms: Option<u64>,
+    /// IPv6 addresses that begin with the same so many bits are one address (default: what DIR
+    /// was told, or 64)
+    #[arg(long, value_name = "BITS", value_parser = clap::value_parser!(u8).range(1..=128))]
+    pub ipv6_pace_prefix: Option<u8>,
     /// The crawler was killed, or lost power, and was started again then, both in nanoseconds of
     /// Unix time; may be repeated (default: what the logs of DIR tell of it). What had ended just
     /// before may be asked for again
     #[arg(long, value_name = "KILLED:STARTED", value_parser = stop_times)]
     pub stop: Vec<[u64; 2]>,
+    /// Requests for one URL beyond the first that were promised to be enough (default: what DIR was
+    /// told, or any number)
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
     /// What should have been fetched, as `nephila web --truth` writes it
     #[arg(long, value_name = "FILE")]
     pub truth: Option<PathBuf>,

@@ -12,7 +12,8 @@
 //!    the rest remembered, everyone told.
 //!
 //! Invariant: unless private addresses are allowed, no [`Address`] holds one that is not public,
-//! however it came about, nor one that is not canonical. Connections are made to it and never to a name.
+//! however it came about, nor one that is not canonical. Connections are made to it and never to
+//! a name.
 //!
 //! Owned by one core; clones are the same resolver.
 

@@ -5,7 +5,8 @@
 //! that begin with `#` are remarks: `# start MONOTONIC_NS UNIX_NS DATE` at each start of the
 //! process (the monotonic clock may have begun anew: the wall clock says how far apart they are),
 //! with ` resumed` behind it where the crawl is an earlier one's, which may have died before it had
-//! a line here; and `# unproven BYTES` where a sync failed: lines from that byte of the file on may
+//! a line here; `# end MONOTONIC_NS UNIX_NS DATE` where a process has ended with all of its lines
+//! written; and `# unproven BYTES` where a sync failed: lines from that byte of the file on may
 //! be missing after a power cut.
 //!
 //! `requests/dead-NN.log` beside it has a line for each URL that was given up: wall time, outcome,
@@ -229,7 +230,11 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
+    /// Ends the log with a remark that it lacks no line.
     pub async fn close(self) -> Result<(), StoreError> {
+        let (now, wall) = (self.world.now(), self.world.wall());
+        // Writing to a Vec cannot fail.
+        let _ = writeln!(self.state.borrow_mut().buffer, "# end {} {} {wall}", now.0, wall.0);
         self.sync().await
     }
 

@@ -37,6 +37,39 @@ fn hosts_of_one_address_share_its_pace() {
     assert_eq!(found(&asked(SECOND - 1)), [(Kind::AddressGap, 1)]);
 }
 
+/// Two hosts, each at an address of its own spelling, asked so far apart.
+fn spelled(first: &'static str, second: &'static str, gap: u64) -> [Asked; 2] {
+    let at = |address, asked: Asked| Asked { spelled: Some(address), ..asked };
+    [at(first, robots_status(0, "a", 404)), at(second, robots_status(gap, "b", 404))]
+}
+
+#[test]
+fn an_ipv4_address_has_one_pace_however_it_is_spelled() {
+    for other in ["::ffff:10.0.0.7", "::ffff:a00:7", "64:ff9b::10.0.0.7", "2002:a00:7::1"] {
+        let asked = |gap| spelled("::ffff:10.0.0.7", other, gap);
+        assert_eq!(found(&asked(MS / 10)), [(Kind::AddressGap, 1), (Kind::AddressOverlap, 1)]);
+        assert_eq!(found(&asked(SECOND)), LAWFUL, "{other}");
+        let plain = Asked { address: 7, ..robots_status(0, "a", 404) };
+        let [_, mapped] = spelled("::", "::ffff:127.16.0.7", MS / 10);
+        assert_eq!(found(&[plain, mapped])[0], (Kind::AddressGap, 1));
+    }
+}
+
+#[test]
+fn a_64_of_ipv6_addresses_has_one_pace_unless_the_terms_say_otherwise() {
+    let near = spelled("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", SECOND - 1);
+    assert_eq!(found(&near), [(Kind::AddressGap, 1)]);
+    let verdict = verdict_of(&near, &Terms::default());
+    assert_eq!(verdict.examples[0].address.as_deref(), Some("2001:db8:1:2::/64"));
+    assert_eq!(found(&spelled("2001:db8:1:2::1", "2001:db8:1:2::9", SECOND)), LAWFUL);
+    assert_eq!(found(&spelled("2001:db8:1:2::1", "2001:db8:1:3::1", MS / 10)), LAWFUL);
+    let each = Terms { ipv6_pace_prefix: 128, ..Terms::default() };
+    assert!(verdict_of(&near, &each).pass);
+    let wide = Terms { ipv6_pace_prefix: 48, ..Terms::default() };
+    let far = spelled("2001:db8:1:2::1", "2001:db8:1:3::1", SECOND - 1);
+    assert_eq!(verdict_of(&far, &wide).count(Kind::AddressGap), 1);
+}
+
 #[test]
 fn a_host_on_two_addresses_has_one_pace() {
     let asked = |gap| {

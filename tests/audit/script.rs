@@ -19,6 +19,8 @@ pub struct Asked {
     pub end: u64,
     pub fate: &'static str,
     pub address: u8,
+    /// Instead of `address`, if it is given.
+    pub spelled: Option<&'static str>,
     pub scheme: &'static str,
     pub host: String,
     pub path: String,
@@ -35,6 +37,7 @@ pub fn page(start: u64, host: &str, path: &str) -> Asked {
         end: start + 2 * MS,
         fate: "whole",
         address,
+        spelled: None,
         scheme: "http",
         host: host.to_owned(),
         path: path.to_owned(),
@@ -74,10 +77,14 @@ impl Asked {
 pub fn log(asked: &[Asked]) -> String {
     let mut text = format!("# clock 0 {}\n", UNIX_SECONDS * SECOND);
     for asked in asked {
-        let Asked { start, sent, end, fate, address, scheme, host, path, status, told } = asked;
+        let Asked { start, sent, end, fate, scheme, host, path, status, told, .. } = asked;
+        let local = match asked.spelled {
+            Some(address) => format!("[{address}]:80"),
+            None => format!("127.16.0.{}:80", asked.address),
+        };
         let _ = writeln!(
             text,
-            "{start} {sent} {end} {fate} 127.0.0.1:9 127.16.0.{address}:80 {scheme} {host} {path} \
+            "{start} {sent} {end} {fate} 127.0.0.1:9 {local} {scheme} {host} {path} \
              {status}{told}"
         );
     }

@@ -40,6 +40,21 @@ fn more_tries_than_promised_are_found() {
     assert_eq!(verdict_of(&asked, &terms).count(Kind::AskedTooOften), 1);
 }
 
+/// A server that closes kept connections without an answer has seen each request.
+#[test]
+fn requests_without_an_answer_are_tries() {
+    let terms = Terms { try_count_max: Some(4), ..Terms::default() };
+    let asked = |count: u64| {
+        let mut asked = vec![robots_status(0, "h", 404)];
+        for number in 1..=count {
+            let dropped = page(number * SECOND, "h", "/dropped");
+            asked.push(Asked { fate: "unsent", status: 0, ..dropped });
+        }
+        verdict_of(&asked, &terms).count(Kind::AskedTooOften)
+    };
+    assert_eq!((asked(4), asked(5), asked(7)), (0, 1, 3));
+}
+
 #[test]
 fn the_truth_is_held_against_what_was_fetched() {
     let expected = |url: &str, expect| Expectation { url: url.into(), expect };

@@ -8,8 +8,8 @@
 //! Hosts are `<row>.hostile.test`, each at an address of its own above the ordinary web's; the
 //! page of `index.hostile.test` links to all of them and to the ordinary web beside them.
 //! `f0000.farm.hostile.test` and 999 more share one address; DNS has every second of them at its
-//! IPv4-mapped spelling. `w0000.wide.hostile.test` and 999 more each have an IPv6 address of one /64,
-//! where addresses are simulated.
+//! IPv4-mapped spelling. `w0000.wide.hostile.test` and 999 more each have an IPv6 address of one
+//! /64, where addresses are simulated.
 //!
 //! Invariant: an answer depends on the request, on how many its connection has carried, and on how
 //! often its row has been asked; on nothing else. A core has its own.
@@ -296,11 +296,11 @@ fn farm_links(ask: &Ask<'_>, initial: char, farm: &str) -> String {
 const FARMS: [(&str, &str); 2] = [
     (
         "f0000.farm",
-        "1,000 names at one address, every second one spelled ::ffff:a.b.c.d -> one server, one pace",
+        "1,000 names at one address, every second one spelled ::ffff:a.b.c.d -> one pace",
     ),
     (
         "w0000.wide",
-        "1,000 names, each with an address of one /64 -> one server, one pace (in simulation)",
+        "1,000 names, each with an address of one /64 -> one pace (in simulation)",
     ),
 ];
 
