@@ -298,10 +298,7 @@ const FARMS: [(&str, &str); 2] = [
         "f0000.farm",
         "1,000 names at one address, every second one spelled ::ffff:a.b.c.d -> one pace",
     ),
-    (
-        "w0000.wide",
-        "1,000 names, each with an address of one /64 -> one pace (in simulation)",
-    ),
+    ("w0000.wide", "1,000 names, each with an address of one /64 -> one pace (in simulation)"),
 ];
 
 /// The table, for people.
