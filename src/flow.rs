@@ -479,6 +479,8 @@ pub enum Command {
     },
     /// So many more pages may be fetched.
     Budget(u64),
+    /// Until more is given: send back pages that cannot be spent at once.
+    CallBudgetIn,
     /// Finish what is under way, start nothing, and say when that is done.
     Drain,
     /// End now; what is under way is given up.

@@ -117,3 +117,39 @@ fn the_judge_finds_what_is_taken_from_the_evidence_or_added_to_it() {
     evidence.files.retain(|path, _| !path.starts_with("requests"));
     assert_eq!(found(&evidence), [Breach::Lost]);
 }
+
+/// On healthy hosts, where between a fifth and three fifths of the URLs answer 500 for ever, every
+/// other one is fetched; in the storm beside them none is given up while its origin answers.
+#[test]
+fn urls_that_fail_take_no_other_url_of_their_origin_with_them() {
+    let plan = ScenePlan { is_broken: true, page_count: Some(600), ..ScenePlan::default() };
+    let plan = ScenePlan { host_count: Some(30), ..plan };
+    let runs: Vec<Run> = (1..=50).map(|seed| run(&plan, seed).expect("a sound plan")).collect();
+    let failed: Vec<String> =
+        runs.iter().filter(|run| !run.is_pass()).map(|run| run.text()).collect();
+    assert!(failed.is_empty(), "{}", failed.concat());
+    let reports: Vec<_> = runs.iter().flat_map(|run| judged(run).0.reports.clone()).collect();
+    let (metrics, _) = merged(&reports);
+    assert!(metrics.count(Count::BreakersOpened) > 50 && metrics.count(Count::OriginsGivenUp) > 0);
+}
+
+/// Hosts of several shards take turns at one address, and the last pages of the limit are dealt one
+/// by one: a shard that has a turn needs a page that another shard may have.
+#[test]
+fn a_page_limit_is_reached_exactly_where_shards_share_addresses() {
+    let plan = ScenePlan { profile: "default".into(), is_limited: true, ..ScenePlan::default() };
+    let runs = (1..=50).map(|seed| run(&plan, seed).expect("a sound plan"));
+    let (mut failed, mut reached_count) = (String::new(), 0);
+    for run in runs {
+        if !run.is_pass() {
+            failed += &run.text();
+        }
+        let (crawl, judgement) = judged(&run);
+        let is_over = crawl.ended.since(crawl.began) < Duration::from_secs(3_600);
+        assert!(is_over, "it came to no end by itself: {}", run.text());
+        let limit = run.scene.crawl.settings.max_pages;
+        reached_count += u32::from(judgement.page_count == limit);
+    }
+    assert!(failed.is_empty(), "{failed}");
+    assert!(reached_count > 30, "{reached_count}");
+}

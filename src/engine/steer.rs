@@ -6,7 +6,7 @@ use crate::flow::{Command, Outcome, ShardIndex};
 use crate::io::DiskError;
 use crate::limits;
 use crate::metrics::Report;
-use crate::shard::{Notice, Pulse, Recovery, Rounds, Verdict};
+use crate::shard::{BudgetDesk, Notice, Pulse, Recovery, Rounds, Verdict};
 use crate::store::StoreError;
 use crate::sys::process::{self, Signals};
 use crate::url::Url;
@@ -56,9 +56,7 @@ pub(super) struct Steering {
     verdict: Verdict,
     pages: Vec<u64>,
     page_count_max: u64,
-    /// Pages that no shard has been allowed yet, and shards that want more.
-    budget: u64,
-    wanting: Vec<ShardIndex>,
+    budget: BudgetDesk,
     deadline_ns: u64,
     reports: Vec<Option<Report>>,
     /// Shards that have their state, and what they found.
@@ -91,8 +89,7 @@ impl Steering {
             verdict: Verdict::Again,
             pages: vec![0; shard_count],
             page_count_max: settings.max_pages,
-            budget: settings.max_pages,
-            wanting: Vec::new(),
+            budget: BudgetDesk::new(settings.max_pages, shard_count),
             deadline_ns,
             reports: (0..shard_count).map(|_| None).collect(),
             ready: vec![false; shard_count],
@@ -156,7 +153,7 @@ impl Steering {
         let mut watched_ns = 0;
         let reason = loop {
             self.listen(Duration::from_millis(limits::STEER_MS));
-            self.deal_budget(fleet);
+            self.budget.deal(|shard, command| fleet.command(shard, command));
             let now_ns = process::monotonic_ns();
             if now_ns - watched_ns >= limits::WATCH_MS * 1_000_000 {
                 watched_ns = now_ns;
@@ -209,8 +206,8 @@ impl Steering {
                     let shard = report.shard.0 as usize;
                     self.reports[shard] = Some(*report);
                 }
-                Notice::BudgetWanted(shard) => self.wanting.push(shard),
-                Notice::BudgetReturned(pages) => self.budget += pages,
+                Notice::BudgetWanted(shard) => self.budget.wanted(shard),
+                Notice::BudgetReturned(pages) => self.budget.returned(pages),
                 Notice::SeedFailed { url, outcome } => {
                     if self.failed_seeds.len() < limits::SEED_PROBLEM_COUNT_MAX {
                         self.failed_seeds.push((url, outcome));
@@ -271,19 +268,6 @@ impl Steering {
         let round = self.rounds.begin();
         for index in 0..self.pages.len() {
             fleet.command(ShardIndex(index as u16), Command::Probe { round });
-        }
-    }
-
-    /// Small portions, so that no shard sits on pages that another could fetch.
-    fn deal_budget(&mut self, fleet: &Fleet) {
-        while self.budget > 0 {
-            let Some(shard) = self.wanting.pop() else { return };
-            let fair = self.budget / (2 * self.pages.len() as u64);
-            let portion = fair.clamp(1, limits::BUDGET_PORTION_MAX);
-            if !fleet.command(shard, Command::Budget(portion)) {
-                return self.wanting.push(shard);
-            }
-            self.budget -= portion;
         }
     }
 

@@ -261,6 +261,12 @@ pub struct SimFlags {
     /// retry-after-ignored
     #[arg(long, value_name = "RULE", value_parser = sabotage)]
     pub sabotage: Option<Sabotage>,
+    /// Draw a page limit for each crawl, and let many hosts share an address
+    #[arg(long)]
+    pub limited: bool,
+    /// Let a fifth to three fifths of all URLs answer 500 for ever
+    #[arg(long)]
+    pub broken: bool,
     /// Kill the crawler or cut its power so many times in each run, and start it again; the disk
     /// fails now and then
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -287,6 +293,8 @@ impl SimFlags {
             page_count: self.pages,
             shard_count: self.shards,
             sabotage: self.sabotage,
+            is_limited: self.limited,
+            is_broken: self.broken,
             crash_count: self.crashes,
             is_steady: self.steady,
         }

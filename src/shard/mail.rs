@@ -74,7 +74,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Command::Budget(pages) => {
                 self.budget.set(self.budget.get().saturating_add(pages));
                 self.budget_asked.set(false);
+                self.budget_called_in.set(false);
             }
+            Command::CallBudgetIn => self.budget_called_in.set(true),
             Command::Drain => self.draining.set(true),
             Command::Halt => self.halted.set(true),
         }
@@ -82,12 +84,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     fn answer_probe(&self, round: u64) {
         let is_idle = self.is_idle();
-        if is_idle && self.plan.has_budget && self.budget.get() > 0 {
-            let unused = self.budget.replace(0);
-            if !self.notice(Notice::BudgetReturned(unused)) {
-                self.budget.set(unused);
-            }
-        }
         let (sent_count, received_count) = self.mesh.borrow().counts();
         self.settle();
         let page_count = self.metrics.borrow().count(Count::Pages);

@@ -12,6 +12,7 @@
 //! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
 //! 5. the host goes back to the frontier with the time of its next turn.
 
+mod budget;
 mod checkpoints;
 mod cooling;
 mod cost;
@@ -43,6 +44,7 @@ mod turns;
 pub mod view;
 mod visit;
 
+pub use budget::BudgetDesk;
 pub use error::ShardError;
 pub use inspection::{Inspection, News};
 pub use notice::Notice;
@@ -167,6 +169,8 @@ struct Shard<W: World, O, C> {
     /// Pages that may still be started; unlimited if there is no limit.
     budget: Cell<u64>,
     budget_asked: Cell<bool>,
+    /// The control thread wants what cannot be spent: see [`BudgetDesk`].
+    budget_called_in: Cell<bool>,
     draining: Cell<bool>,
     halted: Cell<bool>,
     ended: Cell<bool>,
@@ -320,6 +324,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             active_count: Cell::new(0),
             budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
             budget_asked: Cell::new(false),
+            budget_called_in: Cell::new(false),
             draining: Cell::new(false),
             halted: Cell::new(false),
             ended: Cell::new(false),
@@ -357,6 +362,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 let Some((host, turn)) = next else { break };
                 self.start(host, turn, now);
             }
+            self.return_budget();
             self.prod_sieve();
             self.prod_tails();
             let clear = self.mesh.borrow_mut().flush();
@@ -430,6 +436,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
         if has_work && !self.budget_asked.get() {
             self.budget_asked.set(self.notice(Notice::BudgetWanted(self.index)));
+        }
+    }
+
+    /// Sends back what no visit has taken, if it was called in. Another shard may have the turn at
+    /// an address where all hosts of this one wait in line.
+    fn return_budget(&self) {
+        if self.budget_called_in.get() && self.budget.get() > 0 {
+            let unspent = self.budget.replace(0);
+            if !self.notice(Notice::BudgetReturned(unspent)) {
+                self.budget.set(unspent);
+            }
         }
     }
 

@@ -13,7 +13,7 @@ pub enum Notice {
     Report(Box<Report>),
     /// Out of page budget, with work left.
     BudgetWanted(ShardIndex),
-    /// Budget that an idle shard has no use for.
+    /// Page budget that was called in, and that the shard cannot spend at once.
     BudgetReturned(u64),
     /// A seed could not be fetched: the operator wants to know at once.
     SeedFailed {

@@ -293,6 +293,7 @@ impl Graph {
     fn place_in(&self, layout: &Layout, host: u32, page: u32) -> Place {
         let range = layout.ends.iter().position(|&end| page < end);
         let kind = match range.map(|range| RANGES[range]) {
+            Some(Kind::Missing) if self.spec.errors_are_500 => Kind::Broken,
             Some(Kind::Missing) => match (page ^ host) % 8 {
                 0..4 => Kind::Missing,
                 4 => Kind::Gone,

@@ -43,6 +43,8 @@ pub struct WebSpec {
     pub near_duplicate_fraction: f64,
     /// 404, 410, 500, and 503 with Retry-After that goes away.
     pub error_fraction: f64,
+    /// All of these are 500.
+    pub errors_are_500: bool,
     /// Log-normal as well; half of its spread belongs to the host. Zero: answer at once.
     pub latency_ms_median: f64,
     pub latency_sigma: f64,
@@ -126,6 +128,7 @@ const DEFAULT: WebSpec = WebSpec {
     duplicate_fraction: 0.03,
     near_duplicate_fraction: 0.02,
     error_fraction: 0.03,
+    errors_are_500: false,
     latency_ms_median: 5.0,
     latency_sigma: 0.5,
     gzip_fraction: 0.5,

@@ -101,7 +101,7 @@ pub struct Crawl {
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     pub reports: Vec<Report>,
     pub failed_seeds: Vec<(Url, Outcome)>,
-    /// Ended by `stop_after` and not by itself.
+    /// Ended by `stop_after` or by the page limit, and not by itself.
     pub is_stopped: bool,
     /// The ends of all lives but the last.
     pub downfalls: Vec<Downfall>,

@@ -11,6 +11,11 @@
 //!    name is asked for at an address that DNS no longer gives.
 //! 5. WARC files are whole and closed, their indexes lead to records, and no revisit refers to a
 //!    payload that is nowhere.
+//! 6. With a page limit, and in a single life: never more pages than that, and if the crawl was
+//!    stopped on a web without weather, exactly as many. (In a storm the limit also counts pages
+//!    that came in part; the servers' log has them among the cut ones.)
+//! 7. No URL is given up with its origin, unasked, unless the origin gave no sound answer for as
+//!    long as a breaker takes to open as often as it may in vain. On a healthy host none is (2.).
 //!
 //! All of it over all lives of a crawl that was struck down: its log is one. What had ended within
 //! a window before a crash ([`stops`]) may be asked for again, and stored again; nothing older may.
@@ -18,6 +23,7 @@
 use crate::audit::web_log::WebLogs;
 use crate::audit::{self, AuditError, Stop, Terms, Verdict};
 use crate::base::Time;
+use crate::flow::Outcome;
 use crate::metrics::merged;
 use crate::tools::sim::archive::Archive;
 use crate::tools::sim::crash::Downfall;
@@ -26,7 +32,7 @@ use crate::tools::sim::knowledge::{Knowledge, Tally, is_denied, place_of};
 use crate::tools::sim::memory::{Asked, Memory};
 use crate::web::Web;
 use crate::web::graph::{Kind, Place};
-use crate::web::log::Entry;
+use crate::web::log::{Entry, Fate};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,6 +56,12 @@ pub enum Breach {
     Torn,
     /// A revisit of a payload that is not stored.
     Dangling,
+    /// A URL ended unasked although its origin had answered others all the time.
+    GivenUp,
+    /// More pages than the limit allows.
+    OverLimit,
+    /// The crawl did not go on to its page limit, with URLs left to ask for.
+    UnderLimit,
 }
 
 impl Breach {
@@ -63,6 +75,9 @@ impl Breach {
             Breach::Misdirected => "misdirected",
             Breach::Torn => "torn",
             Breach::Dangling => "dangling",
+            Breach::GivenUp => "given_up",
+            Breach::OverLimit => "over_limit",
+            Breach::UnderLimit => "under_limit",
         }
     }
 }
@@ -105,6 +120,8 @@ impl Judgement {
         judgement.judge_requests(web, &stops, &knowledge);
         judgement.judge_healthy(web, plan, crawl, &knowledge, &archive);
         judgement.judge_accounts(web, crawl, &knowledge);
+        judgement.judge_limit(plan, crawl);
+        judgement.judge_given_up(web, plan, crawl, &knowledge);
         Ok(judgement)
     }
 
@@ -164,14 +181,20 @@ impl Judgement {
                 continue;
             }
             let memory = Memory::new(known.asked(&place), &stops);
-            if !memory.tallies().any(|tally| is_right(&place, tally, denied, tries)) {
+            let is_right = |tally| {
+                // Stopped, it may be waiting for its next try.
+                let waits = crawl.is_stopped && matches!(place.kind, Kind::Busy);
+                is_right(&place, tally, denied, tries)
+                    || waits && tally.put_off_count == tally.request_count
+            };
+            if !memory.tallies().any(is_right) {
                 self.add(Breach::Missed, || format!("{} {tally:?}", web.url(place)));
             }
         }
     }
 
     fn judge_accounts(&mut self, web: &Web, crawl: &Crawl, known: &Knowledge) {
-        let named = named_places(web, crawl);
+        let named = named_places(web, crawl, |_| true);
         // The last lines of these logs go with a crash: then only what must be asked for counts.
         let may_be_unnamed = |place: &Place| {
             let is_owed = web.is_healthy(place.host) && !is_denied(web, place);
@@ -191,6 +214,49 @@ impl Judgement {
         }
         for place in lost {
             self.add(Breach::Lost, || web.url(place));
+        }
+    }
+
+    fn judge_given_up(&mut self, web: &Web, plan: &CrawlPlan, crawl: &Crawl, known: &Knowledge) {
+        let given_up = named_places(web, crawl, |outcome| outcome == Outcome::OriginDown.name());
+        let unasked: Vec<Place> =
+            ordered(&given_up).into_iter().filter(|place| known.asked(place).is_empty()).collect();
+        if unasked.is_empty() {
+            return;
+        }
+        let mut sound_ends: HashMap<u32, Vec<Time>> = HashMap::new();
+        for entry in crawl.log.iter().filter(|entry| is_sound(entry)) {
+            let name = entry.host.split(':').next().unwrap_or_default();
+            if let Some(host) = web.host_index(name) {
+                sound_ends.entry(host).or_default().push(entry.end);
+            }
+        }
+        let settings = &plan.settings;
+        // Each time twice as long as the time before.
+        let open_count = (1u64 << settings.breaker_give_up_count.min(20)) - 1;
+        let least = Duration::from_millis(settings.breaker_open_ms.saturating_mul(open_count));
+        for place in unasked {
+            let mut ends = sound_ends.get(&place.host).cloned().unwrap_or_default();
+            ends.extend([crawl.began, crawl.ended]);
+            ends.sort_unstable();
+            let silent = ends.windows(2).map(|pair| pair[1].since(pair[0])).max();
+            if silent.is_none_or(|silent| silent < least) {
+                self.add(Breach::GivenUp, || format!("{} silent {silent:?}", web.url(place)));
+            }
+        }
+    }
+
+    fn judge_limit(&mut self, plan: &CrawlPlan, crawl: &Crawl) {
+        let (limit, page_count) = (plan.settings.max_pages, self.page_count);
+        if limit == 0 || !crawl.downfalls.is_empty() {
+            return;
+        }
+        let line = || format!("{page_count} pages, the limit is {limit}");
+        if page_count > limit {
+            self.add(Breach::OverLimit, line);
+        }
+        if page_count < limit && crawl.is_stopped && plan.spec.weather_fraction == 0.0 {
+            self.add(Breach::UnderLimit, line);
         }
     }
 }
@@ -258,16 +324,25 @@ fn is_right(place: &Place, tally: Tally, denied: bool, tries: u32) -> bool {
     }
 }
 
-/// URLs that the crawl's own logs, of requests and of URLs given up, name with an outcome. The URL
-/// is the sixth field of a line in both.
-fn named_places(web: &Web, crawl: &Crawl) -> HashSet<Place> {
+/// Whether a server's answer says that it is well: whole, and no error of its own.
+fn is_sound(entry: &Entry) -> bool {
+    entry.fate == Fate::Whole && (200..500).contains(&entry.status) && entry.status != 429
+}
+
+/// URLs that the crawl's own logs, of requests and of URLs given up, name with such an outcome. The
+/// URL is the sixth field of a line in both; the outcome is the second one of a dead letter.
+fn named_places(web: &Web, crawl: &Crawl, is_meant: impl Fn(&str) -> bool) -> HashSet<Place> {
     let is_log = |path: &Path| path.starts_with("requests");
     let logs = crawl.files.iter().filter(|(path, _)| is_log(path));
     let texts = logs.map(|(_, bytes)| String::from_utf8_lossy(bytes));
     let mut named = HashSet::new();
     for text in texts {
-        let urls = text.lines().filter(|line| !line.starts_with('#'));
-        named.extend(urls.filter_map(|line| place_of(web, line.split(' ').nth(5)?)));
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        named.extend(lines.filter_map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let place = place_of(web, words.get(5)?)?;
+            words.get(1).is_some_and(|outcome| is_meant(outcome)).then_some(place)
+        }));
     }
     named
 }

@@ -12,7 +12,7 @@ use crate::io::sim::{Sim, SimError, SimInbox, SimOutbox, SimWorld};
 use crate::io::{Clock, Inbox, Outbox, Spawn};
 use crate::limits::{NOTICE_COUNT_MAX, SIM_DRAIN_MS_MAX, SIM_MAILBOX_BATCH_COUNT, SIM_MANIFEST_MS};
 use crate::metrics::Report;
-use crate::shard::{self, Notice, Past, Placement, Plan, Rounds, ShardError, Verdict};
+use crate::shard::{self, BudgetDesk, Notice, Past, Placement, Plan, Rounds, ShardError, Verdict};
 use crate::tools::sim::crash::Moment;
 use crate::tools::sim::crawl::{CrawlError, CrawlPlan, DNS};
 use crate::url::Url;
@@ -40,7 +40,7 @@ pub enum End {
 pub struct Done {
     pub reports: Vec<Report>,
     pub failed_seeds: Vec<(Url, Outcome)>,
-    /// Ended because time was up.
+    /// Ended because time was up or the page limit was reached.
     pub is_stopped: bool,
 }
 
@@ -167,6 +167,8 @@ struct Crew {
     control: SimInbox<Notice>,
     /// Runs a shard each, on its own world.
     starts: Vec<Box<dyn FnOnce()>>,
+    /// Zero if there is no limit.
+    page_count_max: u64,
 }
 
 impl Crew {
@@ -210,7 +212,8 @@ impl Crew {
                 });
             }));
         }
-        Crew { outboxes, placement, control: notices, starts }
+        let page_count_max = plan.settings.max_pages;
+        Crew { outboxes, placement, control: notices, starts, page_count_max }
     }
 
     async fn govern(
@@ -238,7 +241,7 @@ impl Crew {
         }
     }
 
-    /// The seeds that failed, and whether time was up.
+    /// The seeds that failed, and whether time was up or the page limit reached.
     async fn steer(
         &self,
         clock: &SimWorld,
@@ -247,10 +250,12 @@ impl Crew {
         shared: &Shared,
     ) -> Steered {
         let mut rounds = Rounds::new(self.outboxes.len());
+        let mut budget = BudgetDesk::new(self.page_count_max, self.outboxes.len());
+        let mut pages = vec![0; self.outboxes.len()];
         let mut failed_seeds = Vec::new();
         let mut recovered = vec![false; self.outboxes.len()];
         let mut drained = vec![false; self.outboxes.len()];
-        // Whether time was up, and when patience is.
+        // Whether time was up or the page limit reached, and when patience is.
         let mut ending: Option<(bool, Time)> = None;
         let end = |is_stopped| {
             self.tell_all(&Command::Drain);
@@ -269,6 +274,12 @@ impl Crew {
                     }
                 }
                 Notice::Pulse(pulse) => {
+                    pages[usize::from(pulse.shard.0)] = pulse.page_count;
+                    let page_count = pages.iter().sum::<u64>();
+                    let is_full = self.page_count_max > 0 && page_count >= self.page_count_max;
+                    if is_full && ending.is_none() {
+                        ending = end(true);
+                    }
                     if rounds.answer(pulse) == Verdict::Quiet && ending.is_none() {
                         ending = end(false);
                     }
@@ -294,8 +305,13 @@ impl Crew {
                 Notice::DiskWorks(shard) => {
                     shared.failing.borrow_mut().remove(&shard.0);
                 }
-                Notice::Report(_) | Notice::BudgetWanted(_) | Notice::BudgetReturned(_) => {}
+                Notice::BudgetWanted(shard) => budget.wanted(shard),
+                Notice::BudgetReturned(page_count) => budget.returned(page_count),
+                Notice::Report(_) => {}
             }
+            budget.deal(|shard, command| {
+                self.outboxes[usize::from(shard.0)].try_send(Mail::Command(command)).is_ok()
+            });
             if let Some((is_stopped, _)) = ending
                 && drained.iter().all(|drained| *drained)
             {

@@ -71,6 +71,12 @@ impl Run {
         if let Some(sabotage) = &self.plan.sabotage {
             let _ = write!(command, " --sabotage {}", sabotage.name());
         }
+        if self.plan.is_limited {
+            command += " --limited";
+        }
+        if self.plan.is_broken {
+            command += " --broken";
+        }
         if self.plan.crash_count > 0 {
             let _ = write!(command, " --crashes {}", self.plan.crash_count);
         }

@@ -25,6 +25,10 @@ pub struct ScenePlan {
     pub shard_count: Option<u16>,
     /// A rule that the crawler shall break: the run must fail.
     pub sabotage: Option<Sabotage>,
+    /// A page limit is drawn, and many hosts share an address.
+    pub is_limited: bool,
+    /// A large part of each host's URLs, healthy ones' too, answer 500 for ever.
+    pub is_broken: bool,
     /// So many times the crawler is killed, or its machine loses power, and starts again.
     pub crash_count: u32,
     /// The history is to be compared with that of another version of the code.
@@ -40,6 +44,8 @@ impl Default for ScenePlan {
             page_count: None,
             shard_count: None,
             sabotage: None,
+            is_limited: false,
+            is_broken: false,
             crash_count: 0,
             is_steady: false,
         }
@@ -75,6 +81,9 @@ const SCENE: u64 = 80;
 const CRASHES: u64 = 81;
 const MEMORY: u64 = 82;
 const COLD: u64 = 83;
+const LIMIT: u64 = 84;
+const CROWD: u64 = 85;
+const BROKEN: u64 = 86;
 /// One host in so many is a seed of the crawl, beside the web's own.
 const SEED_SHARE: u32 = 4;
 
@@ -89,6 +98,11 @@ impl Scene {
         crawl.settings = settings(&mut dice, crawl.settings);
         crawl.settings.frontier_memory_mb = memory_mb(seed);
         put_cold(seed, &mut crawl.settings);
+        if plan.is_limited {
+            let page_count = u32::try_from(crawl.spec.page_count).unwrap_or(u32::MAX);
+            let limit = 1 + Dice::new(mix(seed, LIMIT)).below(page_count);
+            crawl.settings.max_pages = u64::from(limit);
+        }
         crawl.stop_after = Some(Duration::from_secs(plan.hours * 3_600));
         crawl.net = net(&mut dice);
         crawl.line_faults = line_faults(&mut dice);
@@ -130,6 +144,18 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
         spec.link_count = spec.link_count.min(link_count);
         spec.fresh_link_count = spec.fresh_link_count.min(link_count);
     }
+    if plan.is_broken {
+        let error_fraction = f64::from(2 + Dice::new(mix(seed, BROKEN)).below(5)) / 10.0;
+        let errors_are_500 = true;
+        // A leaf hangs on a page, so there is no room for many others.
+        let (redirect_fraction, duplicate_fraction, near_duplicate_fraction) = (0.02, 0.0, 0.0);
+        spec = WebSpec { error_fraction, errors_are_500, denied_page_fraction: 0.02, ..spec };
+        spec = WebSpec { redirect_fraction, duplicate_fraction, near_duplicate_fraction, ..spec };
+    }
+    // From two hosts an address to all of them at one.
+    let crowd = 2 + Dice::new(mix(seed, CROWD)).below(host_count);
+    let hosts_per_address = if plan.is_limited { crowd } else { hosts_per_address };
+    spec.hosts_per_address = if plan.is_limited { crowd } else { spec.hosts_per_address };
     Ok(match is_stormy {
         true => WebSpec { hosts_per_address, weather_fraction, weather_spell_seconds, ..spec },
         false => spec,
