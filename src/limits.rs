@@ -546,12 +546,15 @@ pub const SALVAGE_READ_BYTES: usize = 1024 * 1024;
 /// Origins of one core that are remembered as failing; beyond it a further one is asked at its
 /// host's pace, without a breaker.
 pub const AILING_ORIGIN_COUNT_MAX: usize = 1 << 20;
+/// URLs of an origin that fail in a row, each with an answer, before the origin is given up: more
+/// than those of one page.
+pub const FAILED_URL_COUNT_MAX: u16 = 1_000;
 /// URLs of one core that wait for another try by themselves; beyond it their hosts wait with them.
 pub const RETRY_WAITING_COUNT_MAX: usize = 1 << 20;
 /// An ETag or a Last-Modified of a robots.txt; a longer one is not kept.
 pub const ROBOTS_VALIDATOR_BYTES_MAX: usize = 128;
-/// Robots.txt files that moved and are followed at once on behalf of other hosts, each per core;
-/// beyond it the askers are told that theirs is unreachable.
+/// Robots.txt files that moved and are followed at once, on their own host or on behalf of others,
+/// each per core; beyond it they count as unreachable.
 pub const ERRAND_COUNT_MAX: usize = 65_536;
 
 // --- Audit --------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 //! The command line: flags to settings, settings to the engine, what came of it to an exit code.
 //!
-//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration. Results go to stdout, everything for
-//! people to stderr.
+//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but for origins that were
+//! given up. Results go to stdout, everything for people to stderr.
 
 mod flags;
 
@@ -44,6 +44,8 @@ const SIGNAL_WAIT_MS: u32 = 200;
 enum Failure {
     Failed(String),
     Usage(String),
+    /// Done, but not all that was to be done.
+    Incomplete(String),
 }
 
 fn main() -> ExitCode {
@@ -81,6 +83,7 @@ fn run() -> ExitCode {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Failed(message)) => (1, message),
         Err(Failure::Usage(message)) => (2, message),
+        Err(Failure::Incomplete(message)) => (3, message),
     };
     say(&format!("nephila: {message}\n"));
     ExitCode::from(code)
@@ -382,7 +385,7 @@ fn conclude(summary: &Summary, json: bool) -> Result<(), Failure> {
     }
     match summary::failure(summary) {
         Some(message) => Err(Failure::Failed(message)),
-        None => Ok(()),
+        None => summary::given_up(summary).map_or(Ok(()), |text| Err(Failure::Incomplete(text))),
     }
 }
 

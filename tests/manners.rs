@@ -307,7 +307,7 @@ fn urls_given_up_are_written_down_with_their_reason() {
         "/gone" => body("410 Gone", ""),
         _ => Act::Hang,
     });
-    let first = ["http://10.0.0.1/no".to_owned(), "http://10.0.0.1/gone".to_owned()];
+    let first = ["1/no", "1/gone", "2/alone"].map(|rest| format!("http://10.0.0.{rest}"));
     let seeds = first.into_iter().chain((0..12).map(|number| format!("http://10.0.0.1/{number}")));
     let seeds = seeds.map(|text| Url::parse(&text).expect("a URL")).collect();
     let crawl = crawl_in(&sim, 1, settings(), seeds);
@@ -319,14 +319,17 @@ fn urls_given_up_are_written_down_with_their_reason() {
         let [_, outcome, tries, "0", "seed", url] = words[..] else { panic!("{line}") };
         assert!(reasons.insert(url.to_owned(), (outcome.to_owned(), tries.to_owned())).is_none());
     }
-    let of = |path: &str| {
-        let (outcome, tries) = &reasons[&format!("http://10.0.0.1{path}")];
+    let of = |rest: &str| {
+        let (outcome, tries) = &reasons[&format!("http://10.0.0.{rest}")];
         (outcome.as_str(), tries.as_str())
     };
-    assert_eq!(of("/gone"), ("client_error", "0"));
-    assert_eq!(of("/0"), ("reset", "3"));
-    assert_eq!(of("/11"), ("origin_down", "0"));
-    assert_eq!(reasons.len(), 13, "the forbidden one is no dead letter: {reasons:?}");
+    assert_eq!(of("1/gone"), ("client_error", "0"));
+    assert_eq!(of("2/alone"), ("reset", "3"));
+    let tries = (0..12).map(|number| of(&format!("1/{number}")));
+    let (asked, unasked): (Vec<_>, Vec<_>) = tries.partition(|letter| letter.1 != "0");
+    // Five failures and three probes, each of a URL that had not failed.
+    assert_eq!((asked, unasked), (vec![("origin_down", "1"); 8], vec![("origin_down", "0"); 4]));
+    assert_eq!(reasons.len(), 14, "the forbidden one is no dead letter: {reasons:?}");
 }
 
 #[test]
@@ -350,7 +353,41 @@ fn a_dead_server_that_comes_back_is_crawled_to_the_end() {
         .collect();
     assert!(seconds(&seen).len() < 5 + 1 + 2 * 12, "{:?}", seconds(&seen));
     let spent = targets(&seen).iter().filter(|target| **target == "10.0.0.1/0").count();
-    assert_eq!((spent, well.len()), (4, 11), "the first URL spent its tries, no other was lost");
+    assert_eq!((spent, well.len()), (2, 12), "no URL spent its tries, and none was lost");
+}
+
+/// More broken URLs than a breaker takes to give an origin up, all before the sound ones.
+#[test]
+fn a_server_that_answers_errors_for_most_urls_is_asked_for_all_others() {
+    let broken = (0..60).map(|number| format!("http://10.0.0.1/broken/{number}"));
+    let sound = (0..5).map(|number| format!("http://10.0.0.1/sound/{number}"));
+    let seeds: Vec<String> = broken.chain(sound).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let seen = crawl(&seeds, settings(), |asked| match asked.path.as_str() {
+        "/robots.txt" => body("404 Not Found", ""),
+        path if path.starts_with("/broken/") => body("500 Oops", ""),
+        _ => page(&[]),
+    });
+    let targets = targets(&seen);
+    let count = |target: &str| targets.iter().filter(|asked| **asked == target).count();
+    for number in 0..60 {
+        assert_eq!(count(&format!("10.0.0.1/broken/{number}")), 4, "one try and three more");
+    }
+    for number in 0..5 {
+        assert_eq!(count(&format!("10.0.0.1/sound/{number}")), 1, "{number}");
+    }
+}
+
+#[test]
+fn a_server_that_answers_nothing_but_errors_is_given_up_after_a_thousand_urls() {
+    let seeds: Vec<String> = (0..1_500).map(|number| format!("http://10.0.0.1/{number}")).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let seen = crawl(&seeds, settings(), |asked| match asked.path.as_str() {
+        "/robots.txt" => body("404 Not Found", ""),
+        _ => body("500 Oops", ""),
+    });
+    assert!((1_000..1_010).contains(&seen.len()), "{}", seen.len());
+    assert!(seconds(&seen).last() < Some(&(2 * HOUR)), "{:?}", seconds(&seen).last());
 }
 
 /// Nothing else is in the log: the second order is known, and `/s?a=2&b=1` is where it began.

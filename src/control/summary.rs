@@ -38,6 +38,19 @@ pub fn failure(summary: &Summary) -> Option<String> {
     Some(format!("no page was fetched: {} ({})", worst.name(), advice(worst)))
 }
 
+/// What is missing because origins failed for so long that they were given up: exit code 3.
+pub fn given_up(summary: &Summary) -> Option<String> {
+    let count = summary.metrics.count(Count::OriginsGivenUp);
+    let origins = if count == 1 { "origin was" } else { "origins were" };
+    (count > 0).then(|| {
+        format!(
+            "{} {origins} given up, with the URLs that were left: `nephila inspect DIR --dead` \
+             lists them",
+            count_text(count)
+        )
+    })
+}
+
 /// The table on stderr.
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
@@ -87,6 +100,7 @@ pub fn json(summary: &Summary) -> Value {
         "bytes": metrics.count(Count::BytesReceived),
         "seconds": summary.seconds,
         "exit": summary.reason.name(),
+        "origins_given_up": metrics.count(Count::OriginsGivenUp),
         "outcomes": outcomes,
         "counts": counts,
         "latency_us": latency_us,
@@ -171,6 +185,11 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let returned = count(Count::HostsReturned);
         let cooled = format!("left RAM, {returned} came back");
         rows.push(("hosts", count(Count::HostsCooled), cooled));
+    }
+    if metrics.count(Count::OriginsGivenUp) > 0 {
+        let unasked = count_text(metrics.outcome_count(Outcome::OriginDown));
+        let remark = format!("origins that failed, {unasked} of their URLs unasked");
+        rows.push(("given up", count(Count::OriginsGivenUp), remark));
     }
     if metrics.count(Count::UrlsDropped) > 0 {
         rows.push(("dropped", count(Count::UrlsDropped), "URLs beyond a cap".to_owned()));
@@ -424,6 +443,21 @@ mod tests {
     fn a_crawl_that_was_given_up_fails_even_with_pages() {
         let summary = Summary { reason: EndReason::ShardEnded, ..summary(crawled) };
         assert!(failure(&summary).unwrap().contains("given up"));
+    }
+
+    #[test]
+    fn origins_that_were_given_up_are_told_everywhere() {
+        let gone = summary(|metrics| {
+            crawled(metrics);
+            metrics.add(Count::OriginsGivenUp, 2);
+            (0..40).for_each(|_| metrics.outcome(Outcome::OriginDown));
+        });
+        let text = table(&gone);
+        assert!(text.contains("2   origins that failed, 40 of their URLs unasked"), "{text}");
+        assert_eq!(json(&gone)["origins_given_up"], 2);
+        assert!(given_up(&gone).unwrap().starts_with("2 origins were given up"));
+        assert_eq!(failure(&gone), None);
+        assert_eq!(given_up(&summary(crawled)), None);
     }
 
     #[test]

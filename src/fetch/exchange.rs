@@ -30,6 +30,8 @@ pub struct Answer {
     /// Give it back to `Client::recycle`.
     pub response: Vec<u8>,
     pub head_len: usize,
+    /// Bytes of the request left, whether they arrived or not: this counts as a try.
+    pub was_sent: bool,
     /// The connection had been kept from an earlier request and was dead: not the server's failure.
     pub was_stale: bool,
     pub connection: Connection,
@@ -48,6 +50,12 @@ pub enum Connection {
 }
 
 impl Answer {
+    /// True if it tells nothing of the server: a kept connection was dead, or we had no means to
+    /// ask.
+    pub fn says_nothing(&self) -> bool {
+        self.was_stale || self.outcome == Outcome::Shed
+    }
+
     pub fn status(&self) -> Option<u16> {
         self.head.as_ref().map(ResponseHead::status)
     }
@@ -72,6 +80,7 @@ pub(super) async fn run<W: World>(
         head: None,
         response: Vec::new(),
         head_len: 0,
+        was_sent: false,
         was_stale: false,
         connection: Connection::None,
         connect_took: None,
@@ -140,6 +149,8 @@ async fn ask<W: World>(
     let asked = client.world.now();
     let deadline = client.deadline(asked, client.patience.first_byte_ms);
     let sent = channel.send(request, deadline).await;
+    // Without a buffer for it, none of it has left.
+    answer.was_sent = !matches!(sent, Err(NetError::Exhausted));
     let first = match sent {
         Ok(request) => {
             answer.request = request;

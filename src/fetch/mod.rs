@@ -97,6 +97,11 @@ impl<W: World> Client<W> {
         exchange::run(self, url, address, known, sink).await
     }
 
+    /// Closes the connection that is kept for the origin of `url`: the next request opens one.
+    pub fn close_kept(&self, url: &Url) {
+        self.pool.borrow_mut().remove(url.origin());
+    }
+
     /// Closes connections that have been idle too long.
     pub fn close_idle(&self) {
         let since = self.world.now() - Duration::from_millis(self.patience.keep_alive_ms);

@@ -61,6 +61,11 @@ impl<S: Stream> Pool<S> {
         (kept.address == address).then_some(kept.channel)
     }
 
+    /// Closes the connection kept for `origin`.
+    pub(super) fn remove(&mut self, origin: &str) {
+        self.idle.remove(&key(origin));
+    }
+
     pub(super) fn put(&mut self, origin: &str, address: IpAddr, channel: Channel<S>, now: Time) {
         if self.count_max == 0 {
             return;

@@ -223,6 +223,28 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         true
     }
 
+    /// As [`Frontier::requeue`], but behind the others of its class: they go first.
+    pub fn requeue_last(&mut self, host: HostId, queued: Queued) {
+        assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
+        self.open.close(host, queued.url.fingerprint());
+        let record_host = &mut self.hosts[host];
+        let origin = record_host.intern_origin(Origin::of(&queued.url));
+        let record = record_of(&queued, origin.expect("it was in a queue of this host"));
+        record_host.fetched_count = record_host.fetched_count.saturating_sub(1);
+        self.tails.push_back(host, record_host, queued.class, &record);
+        self.pushed(host, queued.class, 1, record.size_bytes());
+    }
+
+    /// Moves the first of a host's URLs that are in RAM behind the last of them, `draw` says how
+    /// many: a URL that was anywhere in its queue is the next.
+    pub fn rotate_queues(&mut self, host: HostId, draw: u64) {
+        for class in Class::ALL {
+            let Some(head) = self.hosts[host].head(class) else { continue };
+            let size_max = draw % (head.size_bytes() as u64).max(1);
+            self.hosts[host].move_head(class, |head| head.rotate(size_max as usize));
+        }
+    }
+
     /// As [`Frontier::requeue`], but the URL alone waits: its host goes on with others. When too
     /// many wait, the host waits with it.
     pub fn retry_at(&mut self, host: HostId, queued: Queued, at: Time) {

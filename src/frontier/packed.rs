@@ -92,6 +92,12 @@ impl PackedQueue {
         Some(record)
     }
 
+    /// Moves the first records that fit `size_max` behind the last.
+    pub fn rotate(&mut self, size_max: usize) {
+        let (end, _) = self.reach(size_max);
+        self.ring.rotate_left(end);
+    }
+
     /// Drops the newest record and says how many bytes it took.
     pub fn drop_back(&mut self) -> Option<usize> {
         let foot_at = self.ring.len().checked_sub(FOOT_BYTES)?;

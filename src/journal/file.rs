@@ -13,7 +13,8 @@ use crate::io::Disk;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-pub(super) const VERSION: u32 = 1;
+/// 2: how an origin fails is kept with what its failures say of it.
+pub(super) const VERSION: u32 = 2;
 pub(super) const HEAD_BYTES: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

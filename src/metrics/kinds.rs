@@ -94,6 +94,8 @@ kinds! {
         RobotsUnchanged = "robots_unchanged",
         /// Origins whose robots.txt failed for so long that it counts as absent.
         RobotsRelaxed = "robots_relaxed",
+        /// Robots.txt files that moved and were not followed: too many are at once.
+        ErrandsRefused = "errands_refused",
         /// URLs denied because their robots.txt is too costly to match.
         RobotsUndecided = "robots_undecided",
         /// Crawl-delays and Retry-Afters that were longer than `crawl_delay_ms_max`.

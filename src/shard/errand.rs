@@ -23,6 +23,7 @@ use crate::url::Url;
 use hashbrown::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Who wants a robots.txt.
 #[derive(Clone, Debug)]
@@ -39,8 +40,20 @@ pub(super) struct Errands {
     waiting: HashMap<Box<str>, Vec<Errand>>,
     /// Hosts that wait for the answer to an errand elsewhere, by origin.
     parked: HashMap<Box<str>, (HostId, Queued)>,
-    /// Where an origin's robots.txt has moved to on its own host, and in how many hops.
+    /// Where an origin's robots.txt has moved to on its own host, and in how many hops, until the
+    /// host's next turn.
     moved: HashMap<Box<str>, (Url, u8)>,
+}
+
+impl Errands {
+    /// The robots.txt of `origin` is asked for there next. False if too many have moved.
+    pub(super) fn move_to(&mut self, origin: &str, target: Url, hops: u8) -> bool {
+        if self.moved.len() >= limits::ERRAND_COUNT_MAX && !self.moved.contains_key(origin) {
+            return false;
+        }
+        self.moved.insert(origin.into(), (target, hops));
+        true
+    }
 }
 
 /// What came of reading the answer for a robots.txt.
@@ -67,6 +80,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let mut errands = self.errands.borrow_mut();
         if is_parked || errands.waiting.len() >= limits::ERRAND_COUNT_MAX {
             drop(errands);
+            self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
             return self.answer_errand(&errand, unreachable);
         }
         let waiting = errands.waiting.entry(target.as_str().into()).or_default();
@@ -100,9 +114,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     ) {
         self.refund_budget();
         let url = &queued.url;
+        if queued.tries_made() > 0 {
+            self.client.close_kept(url);
+        }
         let (answer, body) = self.fetch_robots(url, address, None).await;
         let outcome = by_status(&answer);
         self.finish_request(host, url, &answer, answer.outcome, hands).await;
+        let is_last = queued.tries_made() >= self.plan.settings.retry_count_max;
+        if answer.says_nothing() && !is_last {
+            return self.ask_errand_again(host, queued, answer);
+        }
         let errands = self.errands.borrow_mut().waiting.remove(url.as_str());
         for errand in errands.unwrap_or_default() {
             let reading = self.read_robots(url, &answer, &body, &errand, false);
@@ -114,6 +135,24 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.book(host, url, 0, &answer, outcome);
         self.client.recycle(answer.response);
         self.release(host, next);
+    }
+
+    /// The answer says nothing of the server: whoever waits for it waits a little longer.
+    fn ask_errand_again(&self, host: HostId, mut queued: Queued, answer: Answer) {
+        let next = self.pace(host, &queued.url, &answer, answer.outcome);
+        let wait = if answer.was_stale { Duration::ZERO } else { self.retry_wait(host, &queued) };
+        // Sent or not, each counts: a host is parked meanwhile.
+        queued.tries += 1;
+        self.metrics.borrow_mut().add(Count::Retries, 1);
+        self.frontier.borrow_mut().retry_at(host, queued, next.max(answer.ended + wait));
+        self.client.recycle(answer.response);
+        self.release(host, next);
+    }
+
+    /// Whether a queued errand has somebody who waits for it. One that a restart brought back has
+    /// not: who wanted it asks anew.
+    pub(super) fn is_waited_for(&self, url: &Url) -> bool {
+        self.errands.borrow().waiting.contains_key(url.as_str())
     }
 
     /// An errand that ends without a request: its host has no address, or is given up.
@@ -205,13 +244,19 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             // Elsewhere no version was named, and a 304 is no answer.
             304 if at_home && errand.hops == 0 => Reading::Answer(RobotsAnswer::Unchanged),
             300..400 if errand.hops < limits::REDIRECT_COUNT_MAX => {
-                let location = head.header("location").unwrap_or(b"");
-                let Ok(target) = url.join_bytes(location) else { return unreachable };
+                // Without a Location it would lead to itself, until the hops are used up.
+                let location = head.header("location").filter(|location| !location.is_empty());
+                let target = location.and_then(|location| url.join_bytes(location).ok());
+                let Some(target) = target.filter(|target| target != url) else {
+                    return unreachable;
+                };
                 let hops = errand.hops + 1;
                 if at_home && target.host() == url.host() {
-                    let mut errands = self.errands.borrow_mut();
-                    errands.moved.insert(errand.origin.clone(), (target, hops));
-                    return Reading::Moved;
+                    if self.errands.borrow_mut().move_to(&errand.origin, target, hops) {
+                        return Reading::Moved;
+                    }
+                    self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
+                    return unreachable;
                 }
                 self.send_errand(target, Errand { hops, ..errand.clone() });
                 Reading::Sent

@@ -8,21 +8,27 @@
 //! ```text
 //! well --fail--> backing off: unit, 2 units, 4 units ... jittered
 //!      --fail x breaker_failure_count--> open: nothing is asked for breaker_open_ms
-//!      --time--> half open: the next request, whichever it is, decides
+//!      --time--> half open: one request decides
 //!      --success--> well              --fail--> open, twice as long
-//!      --breaker_give_up_count opened in vain--> given up: its URLs become dead letters,
-//!                                    until the time of its next try has come
+//!      --breaker_give_up_count opened in vain, unanswered--> given up: its URLs become dead
+//!                                    letters, until the time of its next try has come
+//!      --breaker_give_up_count opened in vain, answered--> asked on, URL by URL
 //! ```
 //!
 //! Half open needs no state of its own: a host has one request at a time, so the first after the
 //! wait is the one that decides.
+//!
+//! A URL that fails is not an origin that fails ([`Sign`]). A URL that was asked for and failed
+//! again says nothing new, so only its first failure counts, and while its origin fails the URLs
+//! that have not failed go first ([`Health::prefers_fresh`]). An origin that answers, if only with
+//! errors, is up: it is not given up before [`FAILED_URL_COUNT_MAX`] of its URLs failed in a row.
 
 use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
 use crate::config::Settings;
 use crate::flow::Outcome;
 use crate::frontier::{HostId, Origin};
-use crate::limits::AILING_ORIGIN_COUNT_MAX;
+use crate::limits::{AILING_ORIGIN_COUNT_MAX, FAILED_URL_COUNT_MAX};
 use hashbrown::HashMap;
 use std::time::Duration;
 
@@ -33,13 +39,33 @@ pub(super) struct Health {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ailing {
-    pub failure_count: u8,
+    /// Since the last success; of URLs that failed before, only while the breaker was open.
+    pub failure_count: u16,
     /// Times the breaker opened since the last success.
     pub open_count: u8,
     pub given_up: bool,
+    /// Given up at least once since the last success.
+    was_given_up: bool,
+    /// Answered with an error at least once since the last success.
+    has_answered: bool,
+    /// Requests without an answer, in a row, since it is asked on.
+    silent_count: u8,
     /// Of the last failure.
     pub cause: Outcome,
     pub until: Time,
+    /// URLs put behind others since the last request. Not kept: they are in their queue.
+    put_back_count: u32,
+}
+
+/// What a failure says of its origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// Nothing of it could be reached, or its robots.txt failed: so would any other URL.
+    Unreached,
+    /// The request was sent and not answered: the fault is the origin's or the URL's.
+    Unanswered,
+    /// It answered with an error. The origin is up.
+    Answered,
 }
 
 /// What may be done with an origin's URL.
@@ -58,7 +84,12 @@ pub(super) enum Fitness {
 pub(super) enum Turning {
     BackedOff,
     Opened,
-    GivenUp,
+    /// Opened in vain often enough, but it answers: its URLs are asked for one by one.
+    AskedOn,
+    /// For the first time since the last success, or again.
+    GivenUp {
+        is_news: bool,
+    },
 }
 
 impl Health {
@@ -77,8 +108,7 @@ impl Health {
         self.ailing.remove(&(host, origin)).is_some_and(|ailing| ailing.open_count > 0)
     }
 
-    /// A request failed at `at`. `unit` is the shortest wait; `is_news` is false for a URL that has
-    /// failed before and got an answer again: it tells nothing new of its origin. `draw` is random.
+    /// A request failed. `draw` is random.
     pub fn failed(
         &mut self,
         key: (HostId, Origin),
@@ -86,7 +116,7 @@ impl Health {
         settings: &Settings,
         draw: u64,
     ) -> Turning {
-        let Failure { at, cause, unit, is_news } = failure;
+        let Failure { at, cause, sign, is_first, unit } = failure;
         if self.ailing.len() >= AILING_ORIGIN_COUNT_MAX && !self.ailing.contains_key(&key) {
             // So many fail at once that it is our own network. Each is asked at its host's pace.
             return Turning::BackedOff;
@@ -95,23 +125,54 @@ impl Health {
             failure_count: 0,
             open_count: 0,
             given_up: false,
+            was_given_up: false,
+            has_answered: false,
+            silent_count: 0,
             cause,
             until: at,
+            put_back_count: 0,
         });
         ailing.cause = cause;
-        ailing.failure_count = ailing.failure_count.saturating_add(u8::from(is_news)).max(1);
+        ailing.has_answered |= sign == Sign::Answered;
+        ailing.put_back_count = 0;
+        let is_spent = ailing.open_count >= settings.breaker_give_up_count;
+        // While it is half open, a URL that failed is asked for only if there is no other.
+        let is_probe = ailing.open_count > 0 && !is_spent;
+        let is_news = is_first || sign == Sign::Unreached || is_probe;
+        ailing.failure_count = ailing.failure_count.saturating_add(u16::from(is_news)).max(1);
         let longest = Duration::from_millis(settings.crawl_delay_ms_max);
-        if ailing.open_count == 0 && ailing.failure_count < settings.breaker_failure_count {
-            let wait = doubled(unit, ailing.failure_count - 1).min(longest);
+        let is_closed = ailing.open_count == 0
+            && ailing.failure_count < u16::from(settings.breaker_failure_count);
+        if is_closed {
+            let wait = doubled(unit, u32::from(ailing.failure_count) - 1).min(longest);
             ailing.until = at + jittered(wait, draw);
             return Turning::BackedOff;
         }
-        ailing.given_up = ailing.open_count >= settings.breaker_give_up_count;
+        if is_spent && ailing.may_answer(sign, settings) {
+            ailing.given_up = false;
+            let wait = doubled(unit, u32::from(ailing.silent_count)).min(longest);
+            ailing.until = at + jittered(wait, draw);
+            return Turning::AskedOn;
+        }
         let first = Duration::from_millis(settings.breaker_open_ms);
-        let wait = doubled(first, ailing.open_count).min(longest.max(first));
+        let wait = doubled(first, u32::from(ailing.open_count)).min(longest.max(first));
         ailing.open_count = ailing.open_count.saturating_add(1);
         ailing.until = at + jittered(wait, draw);
-        if ailing.given_up { Turning::GivenUp } else { Turning::Opened }
+        if !is_spent {
+            return Turning::Opened;
+        }
+        (ailing.given_up, ailing.silent_count) = (true, 0);
+        Turning::GivenUp { is_news: !std::mem::replace(&mut ailing.was_given_up, true) }
+    }
+
+    /// Whether a URL that has failed before goes behind the others of its host, `queued_count` of
+    /// them. Each at most once between two requests, so that an origin of which all URLs have
+    /// failed is asked for them again.
+    pub fn prefers_fresh(&mut self, host: HostId, origin: Origin, queued_count: u32) -> bool {
+        let Some(ailing) = self.ailing.get_mut(&(host, origin)) else { return false };
+        let prefers = ailing.put_back_count < queued_count;
+        ailing.put_back_count += u32::from(prefers);
+        prefers
     }
 
     /// Packs how an origin fails; nothing if it does not.
@@ -123,9 +184,11 @@ impl Health {
         wall_of: impl Fn(Time) -> WallTime,
     ) {
         let Some(ailing) = self.ailing.get(&(host, origin)) else { return };
-        pack.u8(ailing.failure_count);
+        pack.u16(ailing.failure_count);
         pack.u8(ailing.open_count);
-        pack.u8(u8::from(ailing.given_up));
+        let flags = [ailing.given_up, ailing.was_given_up, ailing.has_answered];
+        pack.u8(flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag)));
+        pack.u8(ailing.silent_count);
         pack.u8(ailing.cause as u8);
         pack.u64(wall_of(ailing.until).0);
     }
@@ -143,12 +206,18 @@ impl Health {
             return Some(());
         }
         let mut image = Unpack(image);
+        let (failure_count, open_count) = (image.u16()?, image.u8()?);
+        let flags = image.u8().filter(|flags| *flags < 8)?;
         let ailing = Ailing {
-            failure_count: image.u8()?,
-            open_count: image.u8()?,
-            given_up: image.u8()? != 0,
+            failure_count,
+            open_count,
+            given_up: flags & 1 != 0,
+            was_given_up: flags & 2 != 0,
+            has_answered: flags & 4 != 0,
+            silent_count: image.u8()?,
             cause: *Outcome::ALL.get(usize::from(image.u8()?))?,
             until: time_of(WallTime(image.u64()?)),
+            put_back_count: 0,
         };
         self.ailing.insert((host, origin), ailing);
         image.is_empty().then_some(())
@@ -175,8 +244,24 @@ impl Health {
         use Outcome::{ConnectFailed, ConnectRefused, ConnectTimedOut};
         self.ailing.get(&(host, origin)).is_some_and(|ailing| {
             matches!(ailing.cause, ConnectFailed | ConnectRefused | ConnectTimedOut)
-                && (ailing.failure_count + ailing.open_count) % 2 == 1
+                && (ailing.failure_count + u16::from(ailing.open_count)) % 2 == 1
         })
+    }
+}
+
+impl Ailing {
+    /// Its breaker opened in vain as often as it may: whether its URLs are asked for all the same.
+    fn may_answer(&mut self, sign: Sign, settings: &Settings) -> bool {
+        if sign == Sign::Answered {
+            self.silent_count = 0;
+            return self.failure_count < FAILED_URL_COUNT_MAX;
+        }
+        // Without an answer since it failed first, there is nothing to hope for. With one, it is
+        // asked as often as one that fails for the first time.
+        self.silent_count = self.silent_count.saturating_add(1);
+        self.has_answered
+            && self.failure_count < FAILED_URL_COUNT_MAX
+            && self.silent_count < settings.breaker_failure_count
     }
 }
 
@@ -185,8 +270,11 @@ impl Health {
 pub(super) struct Failure {
     pub at: Time,
     pub cause: Outcome,
+    pub sign: Sign,
+    /// The URL has not failed before.
+    pub is_first: bool,
+    /// The shortest wait.
     pub unit: Duration,
-    pub is_news: bool,
 }
 
 /// How long a URL waits before its next try, the `tries`-th: 1, 5 and 30 units, then 30 each.
@@ -196,8 +284,8 @@ pub(super) fn retry_wait(tries: u8, unit: Duration, settings: &Settings, draw: u
     jittered(wait.min(Duration::from_millis(settings.crawl_delay_ms_max)), draw)
 }
 
-fn doubled(wait: Duration, times: u8) -> Duration {
-    wait.saturating_mul(1 << u32::from(times).min(30))
+fn doubled(wait: Duration, times: u32) -> Duration {
+    wait.saturating_mul(1 << times.min(30))
 }
 
 /// Up to a quarter longer, never shorter: hosts that failed together do not come back together.
@@ -223,7 +311,12 @@ mod tests {
 
     fn failure(at: Time) -> Failure {
         let unit = Duration::from_secs(1);
-        Failure { at, cause: Outcome::ConnectRefused, unit, is_news: true }
+        let (cause, sign) = (Outcome::ConnectRefused, Sign::Unreached);
+        Failure { at, cause, sign, is_first: true, unit }
+    }
+
+    fn error(at: Time) -> Failure {
+        Failure { cause: Outcome::ServerError, sign: Sign::Answered, ..failure(at) }
     }
 
     fn fail(health: &mut Health, at: Time) -> Turning {
@@ -263,20 +356,64 @@ mod tests {
         (0..5).for_each(|_| _ = fail(&mut health, seconds(0)));
         assert_eq!(fail(&mut health, seconds(300)), Turning::Opened);
         assert_eq!(fail(&mut health, seconds(900)), Turning::Opened);
-        assert_eq!(fail(&mut health, seconds(2_100)), Turning::GivenUp);
+        assert_eq!(fail(&mut health, seconds(2_100)), Turning::GivenUp { is_news: true });
         let given_up = Fitness::GivenUp(Outcome::ConnectRefused);
         assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_101)), given_up);
         assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_100 + 2_400)), Fitness::Fit);
-        assert_eq!(fail(&mut health, seconds(4_500)), Turning::GivenUp);
+        assert_eq!(fail(&mut health, seconds(4_500)), Turning::GivenUp { is_news: false });
+    }
+
+    #[test]
+    fn an_origin_that_answers_with_errors_is_asked_on_at_a_pace_and_not_for_ever() {
+        let mut health = Health::default();
+        let mut fail = |at| health.failed(KEY, error(at), &Settings::default(), 0);
+        (0..4).for_each(|_| assert_eq!(fail(seconds(0)), Turning::BackedOff));
+        let opened = [0, 300, 900].map(|at| fail(seconds(at)));
+        assert_eq!(opened, [Turning::Opened; 3]);
+        let asked_on = (7..FAILED_URL_COUNT_MAX - 1).map(|_| fail(seconds(2_100)));
+        assert!(asked_on.into_iter().all(|turning| turning == Turning::AskedOn));
+        let resting = Fitness::Resting(seconds(2_101));
+        assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_100)), resting);
+        let mut fail = |at| health.failed(KEY, error(at), &Settings::default(), 0);
+        assert_eq!(fail(seconds(9_000)), Turning::GivenUp { is_news: true });
+    }
+
+    #[test]
+    fn an_origin_that_had_answered_is_given_up_after_as_many_silences_as_open_the_breaker() {
+        let mut health = Health::default();
+        let settings = Settings::default();
+        (0..9).for_each(|_| _ = health.failed(KEY, error(seconds(0)), &settings, 0));
+        for wait in [2, 4, 8, 16] {
+            assert_eq!(fail(&mut health, seconds(100)), Turning::AskedOn);
+            let resting = Fitness::Resting(seconds(100 + wait));
+            assert_eq!(health.fitness(HOST, ORIGIN, seconds(100)), resting);
+        }
+        assert_eq!(health.failed(KEY, error(seconds(200)), &settings, 0), Turning::AskedOn);
+        (0..4).for_each(|_| assert_eq!(fail(&mut health, seconds(300)), Turning::AskedOn));
+        assert_eq!(fail(&mut health, seconds(300)), Turning::GivenUp { is_news: true });
+    }
+
+    #[test]
+    fn of_an_ailing_origin_fresh_urls_go_first_each_other_once_between_two_requests() {
+        let mut health = Health::default();
+        assert!(!health.prefers_fresh(HOST, ORIGIN, 9), "it is well");
+        fail(&mut health, seconds(0));
+        let preferred: Vec<bool> = (0..4).map(|_| health.prefers_fresh(HOST, ORIGIN, 3)).collect();
+        assert_eq!(preferred, [true, true, true, false]);
+        fail(&mut health, seconds(1));
+        assert!(health.prefers_fresh(HOST, ORIGIN, 3));
+        assert!(!health.prefers_fresh(HOST, ORIGIN, 0), "there is no other");
     }
 
     #[test]
     fn a_url_that_fails_again_says_nothing_new_of_its_origin() {
         let mut health = Health::default();
         for _ in 0..20 {
-            let again = Failure { is_news: false, ..failure(seconds(0)) };
-            let turning = health.failed(KEY, again, &Settings::default(), 0);
-            assert_eq!(turning, Turning::BackedOff);
+            for sign in [Sign::Answered, Sign::Unanswered] {
+                let again = Failure { sign, is_first: false, ..failure(seconds(0)) };
+                let turning = health.failed(KEY, again, &Settings::default(), 0);
+                assert_eq!(turning, Turning::BackedOff);
+            }
         }
     }
 
@@ -309,7 +446,7 @@ mod tests {
         let time_of = |wall: WallTime| Time(wall.0 - 1);
         assert_eq!(again.unpack(HOST, ORIGIN, &image, time_of), Some(()));
         assert_eq!(again.fitness(HOST, ORIGIN, seconds(299)), Fitness::Resting(seconds(300)));
-        assert_eq!(again.unpack(HOST, ORIGIN, &image[..11], time_of), None);
+        assert_eq!(again.unpack(HOST, ORIGIN, &image[..13], time_of), None);
         assert_eq!(fail(&mut again, seconds(300)), Turning::Opened, "half open");
         assert_eq!(again.unpack(HOST, ORIGIN, &[], time_of), Some(()));
         assert_eq!(again.fitness(HOST, ORIGIN, seconds(0)), Fitness::Fit);

@@ -430,39 +430,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         });
     }
 
-    /// Asks for more pages, once, if there is something to fetch.
-    fn want_budget(&self) {
-        let has_work =
-            self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
-        if has_work && !self.budget_asked.get() {
-            self.budget_asked.set(self.notice(Notice::BudgetWanted(self.index)));
-        }
-    }
-
-    /// Sends back what no visit has taken, if it was called in. Another shard may have the turn at
-    /// an address where all hosts of this one wait in line.
-    fn return_budget(&self) {
-        if self.budget_called_in.get() && self.budget.get() > 0 {
-            let unspent = self.budget.replace(0);
-            if !self.notice(Notice::BudgetReturned(unspent)) {
-                self.budget.set(unspent);
-            }
-        }
-    }
-
-    fn spend_budget(&self) {
-        if self.plan.has_budget {
-            self.budget.set(self.budget.get() - 1);
-        }
-    }
-
-    /// The visit brought no page after all.
-    fn refund_budget(&self) {
-        if self.plan.has_budget {
-            self.budget.set(self.budget.get() + 1);
-        }
-    }
-
     /// Gives the turns that have come: to the own hosts directly, to others' by message.
     fn begin_turns(&self, now: Time) {
         loop {

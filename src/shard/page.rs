@@ -67,6 +67,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     ) {
         self.robots.borrow_mut().used(queued.url.origin());
         let is_sitemap = self.is_sitemap(&queued);
+        if queued.tries_made() > 0 {
+            self.client.close_kept(&queued.url);
+        }
         let mut sink = PageSink { shard: self, is_sitemap, parser: None, parse_ns: 0 };
         let mut answer = self.client.fetch(&queued.url, address, &mut sink).await;
         let PageSink { parser, mut parse_ns, .. } = sink;

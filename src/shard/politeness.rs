@@ -3,7 +3,7 @@
 //! The rules are in `pace` (delays), `health` (failures) and `turns` (addresses and domains), each
 //! without I/O. Here they meet the frontier, the mesh, the settings and the counters.
 
-use super::health::{self, Failure, Turning};
+use super::health::{self, Failure, Sign, Turning};
 use super::pace::{self, Clamped};
 use super::turns::{Hands, Wanted};
 use super::{Notice, Sabotage, Shard};
@@ -58,18 +58,29 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     ) {
         if outcome.row().penalty == Penalty::BackOff {
             if !answer.was_stale {
-                let is_news = tries == 0 || answer.head.is_none();
-                self.ail(host, url, outcome, answer.seen_by, is_news);
+                let sign = match answer.head {
+                    Some(_) => Sign::Answered,
+                    None if answer.was_sent => Sign::Unanswered,
+                    None => Sign::Unreached,
+                };
+                self.ail(host, url, outcome, answer.seen_by, (sign, tries == 0));
             }
         } else if answer.head.is_some() {
             self.recover(host, url);
         }
     }
 
-    /// An origin failed: how long is it left alone?
-    pub(super) fn ail(&self, host: HostId, url: &Url, cause: Outcome, at: Time, is_news: bool) {
+    /// An origin failed: how long is it left alone? `is_first`: `url` has not failed before.
+    pub(super) fn ail(
+        &self,
+        host: HostId,
+        url: &Url,
+        cause: Outcome,
+        at: Time,
+        (sign, is_first): (Sign, bool),
+    ) {
         let unit = self.wait_unit(host, url);
-        let failure = Failure { at, cause, unit, is_news };
+        let failure = Failure { at, cause, sign, is_first, unit };
         let key = (host, Origin::of(url));
         let settings = &self.plan.settings;
         let draw = self.world.random_u64();
@@ -77,10 +88,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.note_health(host, url);
         let mut metrics = self.metrics.borrow_mut();
         match turning {
-            Turning::BackedOff => {}
-            Turning::Opened => metrics.add(Count::BreakersOpened, 1),
-            Turning::GivenUp => {
-                metrics.add(Count::OriginsGivenUp, 1);
+            Turning::BackedOff | Turning::AskedOn => {}
+            Turning::Opened => {
+                metrics.add(Count::BreakersOpened, 1);
+                // URLs that fail often lie side by side: the next one to be asked is another.
+                self.frontier.borrow_mut().rotate_queues(host, self.world.random_u64());
+            }
+            Turning::GivenUp { is_news } => {
+                metrics.add(Count::OriginsGivenUp, u64::from(is_news));
                 let (origin, cause) = (url.origin(), cause.name());
                 tracing::info!(origin, cause, "origin given up: its URLs become dead letters");
             }

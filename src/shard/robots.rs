@@ -4,6 +4,7 @@
 //! rules are unknown or unreachable nothing else of the origin is asked for.
 
 use super::errand::{Errand, Reading};
+use super::health::Sign;
 use super::pace::Clamped;
 use super::page::by_status;
 use super::turns::Hands;
@@ -18,6 +19,7 @@ use crate::resolve::{RobotsTurn, RobotsVersion};
 use crate::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// What is known of a robots.txt when its host's turn is over.
 pub(super) struct Settled<'a> {
@@ -46,6 +48,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.let_go(host, hands);
             return self.conclude_unasked(host, queued, Outcome::Malformed).await;
         };
+        if queued.tries_made() > 0 {
+            self.client.close_kept(&target);
+        }
         let known = if hops == 0 { self.robots.borrow().version(&origin).cloned() } else { None };
         self.robots.borrow_mut().ask(&origin);
         let (answer, body) = self.fetch_robots(&target, address, known.as_ref()).await;
@@ -53,6 +58,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.finish_request(host, &target, &answer, answer.outcome, hands).await;
         let next = self.pace(host, &target, &answer, outcome);
         self.frontier.borrow_mut().postpone(host, next);
+        if answer.says_nothing() {
+            return self.ask_robots_again(host, queued, (target, hops), answer, next);
+        }
         let errand = Errand { origin: origin.clone(), asker: self.index, hops };
         let settled = |found| Settled {
             answer: found,
@@ -107,9 +115,32 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.release(host, next);
     }
 
+    /// The connection was a dead one that had been kept, or we had none to give: the origin is not
+    /// to blame, and the same is asked for again over a new connection.
+    fn ask_robots_again(
+        &self,
+        host: HostId,
+        mut queued: Queued,
+        (target, hops): (Url, u8),
+        answer: Answer,
+        next: Time,
+    ) {
+        let origin = queued.url.origin();
+        self.robots.borrow_mut().give_up(origin);
+        // There is room: its place was taken out for this request.
+        if hops > 0 && !self.errands.borrow_mut().move_to(origin, target, hops) {
+            self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
+        }
+        let wait = if answer.was_stale { Duration::ZERO } else { self.retry_wait(host, &queued) };
+        queued.tries += u8::from(answer.was_sent);
+        self.retry(host, queued, next.max(answer.ended + wait));
+        self.client.recycle(answer.response);
+        self.release(host, next);
+    }
+
     fn robots_failed(&self, host: HostId, mut queued: Queued, cause: Outcome, next: Time) {
         let now = self.world.now();
-        self.ail(host, &queued.url, cause, now, true);
+        self.ail(host, &queued.url, cause, now, (Sign::Unreached, true));
         let retry_at = next.max(now + self.retry_wait(host, &queued));
         let unreachable = RobotsAnswer::Unreachable;
         let version = RobotsVersion::default();

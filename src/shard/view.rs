@@ -76,7 +76,7 @@ pub struct OriginView {
 pub struct BreakerView {
     /// Else it backs off, or its next request decides.
     pub is_open: bool,
-    pub failure_count: u8,
+    pub failure_count: u16,
     /// Times it opened since the last success.
     pub open_count: u8,
     pub is_given_up: bool,

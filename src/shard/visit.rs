@@ -4,7 +4,7 @@
 //! frontier with its next-eligible time, or it stays busy, parked until its turn at the address or
 //! the answer about its robots.txt has come.
 
-use super::health::Fitness;
+use super::health::{Fitness, Sign};
 use super::page::trail_step;
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
@@ -31,6 +31,8 @@ enum Prospect {
     AskRobots(IpAddr),
     /// Not before then.
     Wait(Time),
+    /// After the other URLs of its host: it has failed before, and its origin fails.
+    Last,
     /// It ends here, unasked.
     End(Outcome),
 }
@@ -47,6 +49,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             return self.release(host, Time::ZERO);
         };
         let mut hands = self.hands(host, queued.url.host(), granted);
+        if queued.via == Via::Robots && !self.is_waited_for(&queued.url) {
+            self.let_go(host, hands);
+            self.refund_budget();
+            self.frontier.borrow_mut().complete(host, queued.url.fingerprint());
+            return self.release(host, Time::ZERO);
+        }
         let prospect = self.prospect(host, &queued).await;
         let address = match prospect {
             Prospect::Ask(address) | Prospect::AskRobots(address) => address,
@@ -54,6 +62,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.let_go(host, hands);
                 self.refund_budget();
                 return self.wait_out(host, queued, until);
+            }
+            Prospect::Last => {
+                self.let_go(host, hands);
+                self.refund_budget();
+                self.frontier.borrow_mut().requeue_last(host, queued);
+                return self.release(host, Time::ZERO);
             }
             Prospect::End(outcome) => {
                 self.let_go(host, hands);
@@ -92,6 +106,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 return Prospect::End(Outcome::RobotsUnreachable);
             }
             Fitness::GivenUp(_) => return Prospect::End(Outcome::OriginDown),
+        }
+        if queued.tries_made() > 0 && !is_errand {
+            let queued_count = self.frontier.borrow().host_queued_count(host);
+            if self.health.borrow_mut().prefers_fresh(host, origin, queued_count) {
+                return Prospect::Last;
+            }
         }
         let address = match self.address_of(host, queued).await {
             Ok(address) => address,
@@ -173,7 +193,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if outcome == Outcome::DnsFailed
             && queued.tries_made() <= self.plan.settings.retry_count_max
         {
-            self.ail(host, &queued.url, outcome, now, true);
+            self.ail(host, &queued.url, outcome, now, (Sign::Unreached, true));
         }
         if outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max {
             let mut wait = self.retry_wait(host, &queued);
@@ -198,7 +218,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn is_end(&self, queued: &Queued, answer: &Answer, outcome: Outcome) -> bool {
         let is_retried =
             outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max;
-        !(answer.was_stale || outcome == Outcome::Shed || is_retried)
+        let is_unsent = outcome == Outcome::Shed && !answer.was_sent;
+        !(is_unsent || is_retried)
     }
 
     /// After a request for a page: try again later, or let it be.
@@ -210,21 +231,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         outcome: Outcome,
         record: Option<Position>,
     ) {
-        if answer.was_stale {
-            // The server never saw it: in the host's very next turn, on a new connection. The dead
-            // one is gone from the pool, so this ends.
-            self.metrics.borrow_mut().add(Count::Retries, 1);
-            self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
-        } else if outcome == Outcome::Shed {
-            // Ours to bear: the URL keeps its tries.
+        if outcome == Outcome::Shed && !answer.was_sent {
+            // We had no descriptor, port or buffer, so the try is not counted.
             let retry_at =
                 answer.ended + self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
             self.metrics.borrow_mut().add(Count::Retries, 1);
             self.frontier.borrow_mut().retry_at(host, queued, retry_at);
         } else if !self.is_end(&queued, answer, outcome) {
-            let retry_at = answer.ended + self.retry_wait(host, &queued);
+            // On a kept connection that was dead, the server may never have seen it: in the host's
+            // very next turn, over a new connection.
+            let wait = match answer.was_stale {
+                true => Duration::ZERO,
+                false => self.retry_wait(host, &queued),
+            };
             queued.tries += 1;
-            self.retry(host, queued, retry_at);
+            self.retry(host, queued, answer.ended + wait);
         } else {
             if crate::metrics::is_failure(outcome) {
                 self.bury(&queued, outcome).await;
@@ -242,7 +263,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// The URL waits for its next try, over a restart too.
-    fn retry(&self, host: HostId, queued: Queued, at: Time) {
+    pub(super) fn retry(&self, host: HostId, queued: Queued, at: Time) {
         self.metrics.borrow_mut().add(Count::Retries, 1);
         if let Some(journal) = &self.journal {
             let at = self.clocks().wall_of(at);

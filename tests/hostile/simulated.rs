@@ -6,7 +6,7 @@ use super::support::{self, Crawl, crawl_from, settings, url};
 use super::{ROWS, breach};
 use nephila::config::Settings;
 use nephila::tools::sim::crawl::{self, CrawlPlan};
-use nephila::web::hostile::Hostile;
+use nephila::web::hostile::{ERRORS_SOME, Hostile};
 use nephila::web::{Web, WebSpec};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -61,6 +61,34 @@ fn every_plain_row_ends_as_the_table_demands_in_simulation_too() {
     assert_eq!(refused[0].outcome, "address_refused");
     let private = crawl.log.iter().find(|entry| !entry.local.ip().to_string().starts_with("93."));
     assert!(private.is_none(), "{private:?}");
+}
+
+#[test]
+fn every_sound_url_of_a_server_that_answers_500_for_others_is_fetched() {
+    let (crawl, logged) = crawl(|web| vec![row_url(web, "errors-some")], public_only());
+    let (broken_count, sound_count) = ERRORS_SOME;
+    for number in 0..sound_count {
+        let path = format!("/sound/{number}");
+        let asked: Vec<_> = crawl.log.iter().filter(|entry| entry.path == path).collect();
+        assert!(matches!(asked[..], [entry] if entry.status == 200), "{path}: {asked:?}");
+    }
+    let tries = usize::from(public_only().retry_count_max) + 1;
+    for number in 0..broken_count {
+        let end = format!("/broken/{number}");
+        let asked = logged.iter().filter(|line| line.url.ends_with(&end)).count();
+        assert_eq!(asked, tries, "{end}");
+    }
+}
+
+#[test]
+fn no_url_of_a_server_that_drops_kept_connections_is_asked_for_more_often_than_it_may() {
+    let seeds = |web: &Web| {
+        let url = row_url(web, "closes-kept");
+        vec![format!("{url}next"), url]
+    };
+    let (crawl, _) = crawl(seeds, public_only());
+    let asked = crawl.log.iter().filter(|entry| entry.path == "/").count();
+    assert_eq!(asked, usize::from(public_only().retry_count_max) + 1);
 }
 
 #[test]

@@ -160,3 +160,8 @@ pub(super) fn reset_mid_body(_: &Ask<'_>) -> Script {
 pub(super) fn reset_reused(ask: &Ask<'_>) -> Script {
     if ask.served_count > 0 { Script::new(0, End::Reset) } else { genuine(ask) }
 }
+
+/// Whatever the connection has carried before.
+pub(super) fn closes_unanswered(_: &Ask<'_>) -> Script {
+    Script::new(0, End::Close)
+}

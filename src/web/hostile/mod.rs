@@ -22,6 +22,7 @@ mod rows;
 pub mod script;
 
 pub use naming::Naming;
+pub use paths::ERRORS_SOME;
 pub use rows::{ROWS, Row, Secrecy};
 pub use script::{End, Script, Step};
 

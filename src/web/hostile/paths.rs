@@ -7,6 +7,9 @@ use super::script::{End, Script};
 /// What is answered to a request that carries a credential: the log shows it.
 pub(super) const CREDENTIAL_STATUS: u16 = 418;
 
+/// URLs of [`errors_some`] that fail for ever, and that do not: the former come first.
+pub const ERRORS_SOME: (u32, u32) = (8, 40);
+
 /// The number behind `prefix` in a target.
 fn step(ask: &Ask<'_>, prefix: &str) -> u32 {
     ask.target.strip_prefix(prefix).and_then(|digits| digits.parse().ok()).unwrap_or(0)
@@ -221,6 +224,21 @@ pub(super) fn retry_negative(ask: &Ask<'_>) -> Script {
 
 pub(super) fn retry_date(ask: &Ask<'_>) -> Script {
     busy_once(ask, "Fri, 31 Dec 2100 23:59:59 GMT")
+}
+
+/// Links to [`ERRORS_SOME`] URLs that fail for ever, and behind them to those that do not.
+pub(super) fn errors_some(ask: &Ask<'_>) -> Script {
+    let (broken, sound) = ERRORS_SOME;
+    if ask.target == "/" {
+        let link = |path: &str, count| -> String {
+            (0..count).map(|number| format!("<a href=/{path}/{number}>p</a> ")).collect()
+        };
+        return Script::page(&(link("broken", broken) + &link("sound", sound)));
+    }
+    match ask.target.starts_with("/broken/") {
+        true => Script::with_fields(500, "", b"broken"),
+        false => genuine(ask),
+    }
 }
 
 // --- Traps --------------------------------------------------------------------------------------

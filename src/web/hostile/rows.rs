@@ -176,6 +176,11 @@ pub const ROWS: &[Row] = &[
         framing::reset_mid_body),
     row("reset-reused", "reset on a reused connection", "one retry on a new connection",
         &[Reset, Fetched], framing::reset_reused),
+    row("closes-kept", "closes a kept connection without an answer, again and again",
+        "each request is a try, the next goes over a new connection", &[Reset],
+        framing::closes_unanswered).next(),
+    row("errors-some", "500 for some URLs, 200 for others", "its healthy URLs are fetched",
+        &[Fetched], paths::errors_some).simulated(),
 
     // Content codings.
     row("bomb-gzip", "1 MB of gzip that unpacks to 1 GB", "output and ratio caps", &[Fetched],
