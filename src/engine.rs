@@ -16,7 +16,9 @@ use crate::config::{ConfigError, Settings, Stay};
 use crate::control::count_text;
 use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
 use crate::io::Outbox;
-use crate::io::ring::{RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, Wake, mailbox};
+use crate::io::ring::{
+    Care, RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, Wake, mailbox,
+};
 use crate::limits;
 use crate::metrics::{Gauges, Metrics, Report, merged};
 use crate::resolve::upstream;
@@ -343,7 +345,8 @@ impl Fleet {
                 end.map_err(EngineError::Shard)
             };
             let name = format!("shard-{index:02}");
-            let thread = RingWorld::start(Some(*core), &name, main).map_err(EngineError::Ring)?;
+            let thread = RingWorld::start(Some(*core), &name, Care::Vital, main)
+                .map_err(EngineError::Ring)?;
             threads.push(thread);
         }
         Ok(Fleet { outboxes, threads })

@@ -189,10 +189,23 @@ pub const RING_GATHER_COUNT: usize = 64;
 pub const RING_SLEEP_MS_MAX: u64 = 100;
 /// How long the end of a core waits for its connections to be closed.
 pub const RING_CLOSE_MS_MAX: u64 = 2_000;
-/// glommio's preempt timer. It matters to nothing of ours and costs a turn of glommio's reactor.
-pub const RING_PREEMPT_MS: u64 = 100;
-/// Longest sleep of glommio's by mistake (see `io::ring::driver`).
-pub const RING_GUARD_MS: u64 = 5;
+/// glommio's preempt timer. Nothing of ours asks for it, each time it fires glommio's reactor has a
+/// turn, and in that turn a thread that is held up for longer falls asleep with tasks ready.
+pub const RING_PREEMPT_MS: u64 = 10_000;
+/// How often the watch looks whether each core's driver has turned.
+pub const RING_WATCH_MS: u64 = 100;
+/// Looks in a row that find no turn before a core is woken from outside. A driver that sleeps as it
+/// should is back within [`RING_SLEEP_MS_MAX`], so between two of three looks.
+pub const RING_STILL_LOOK_COUNT: u64 = 2;
+/// A shard's core that has not turned for so long is named in the log.
+pub const RING_TELL_MS: u64 = 5_000;
+/// A shard's core that has not turned for so long, although it was woken all the while, ends the
+/// process. The kernel calls a task hung after as long.
+pub const RING_STILL_MS_MAX: u64 = 120_000;
+/// The process's exit code then (`EX_TEMPFAIL`): the crawl can be resumed.
+pub const STILL_EXIT_CODE: u8 = 75;
+/// Looks that the line in the log has to be written before the process ends without it.
+pub const STILL_EXIT_LOOK_COUNT: u32 = 20;
 /// What a piece of work that does not wait may take before it is counted as a long step, and said
 /// (`NEPHILA_LOG=debug`). Nothing is cut short.
 pub const STEP_MS_MAX: u64 = 5;
@@ -594,6 +607,14 @@ pub const WATCH_MS: u64 = 200;
 pub const PROBE_PATIENCE_MS: u64 = 1_000;
 /// Pages a shard is allowed at a time under `max_pages`.
 pub const BUDGET_PORTION_MAX: u64 = 256;
+/// Told a second time to end, the process has so long to close its files. Then it ends as a kill
+/// ends it, whatever stands still.
+pub const SECOND_SIGNAL_MS: u64 = 3_000;
+/// When a shard has ended by itself, the others may finish what they have under way for so long:
+/// what needs its answer never will.
+pub const LOST_SHARD_DRAIN_MS: u64 = 2_000;
+/// And so long they may take to close their files. The process ends without those that take longer.
+pub const LOST_SHARD_HALT_MS: u64 = 10_000;
 /// Descriptors that are not connections: files, rings, eventfds, and some room.
 pub const OTHER_FILE_COUNT: usize = 1_024;
 
@@ -621,6 +642,9 @@ const _: () = {
     assert!(DECODED_BYTES_MAX > RATIO_CHECK_BYTES_MIN, "a bomb is met before the output cap");
     assert!(SIMHASH_WORD_COUNT_MIN >= 3, "a shingle has three words");
     assert!(SIMHASH_SHINGLE_COUNT_MAX > DECODED_BYTES_MAX / 2, "a page is never cut by SimHash");
+    assert!(RING_STILL_LOOK_COUNT * RING_WATCH_MS > RING_SLEEP_MS_MAX, "sleep is no standstill");
+    assert!(RING_TELL_MS > RING_STILL_LOOK_COUNT * RING_WATCH_MS, "a word after a nudge");
+    assert!(RING_STILL_MS_MAX > RING_TELL_MS, "the end after a word");
     assert!(RING_BUFFER_COUNT.is_power_of_two(), "the kernel masks the buffer ring's index");
     assert!(NEAR_BUCKET_COUNT_MAX <= u8::MAX as usize);
     assert!(RING_COMPLETION_COUNT >= RING_SUBMISSION_COUNT);

@@ -18,7 +18,7 @@ use nephila::bench::{frontier, hosts, pages, parse, parts, seen};
 use nephila::config::Settings;
 use nephila::control::{Progress, json_line, summary};
 use nephila::engine::{self, EngineError, Summary};
-use nephila::limits::{SEED_PROBLEM_COUNT_MAX, WEB_OPEN_FILE_COUNT};
+use nephila::limits::{SECOND_SIGNAL_MS, SEED_PROBLEM_COUNT_MAX, WEB_OPEN_FILE_COUNT};
 use nephila::metrics;
 use nephila::seed::{Seeds, is_public};
 use nephila::sys::process::{self, Signals};
@@ -33,6 +33,7 @@ use std::fmt::Display;
 use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -227,7 +228,14 @@ fn unanswered(error: InspectError) -> Failure {
 
 /// From here on signals do not end the process but are read, so all threads must start later.
 fn signals() -> Result<Signals, Failure> {
-    Signals::block().map_err(|number| Failure::Failed(format!("signals: system error {number}")))
+    let hangup = || {
+        tracing::info!(
+            "SIGHUP is ignored: there is no controlling terminal that could have gone, and \
+             settings cannot be read again yet; SIGTERM ends the process"
+        );
+    };
+    Signals::block(Duration::from_millis(SECOND_SIGNAL_MS), hangup)
+        .map_err(|number| Failure::Failed(format!("signals: system error {number}")))
 }
 
 fn try_parser(flags: &TryFlags) -> Result<(), Failure> {
@@ -422,6 +430,9 @@ fn start_log(is_quiet: bool) {
         .with_env_filter(filter)
         .with_writer(move || LogWriter { is_terminal })
         .with_ansi(is_terminal)
+        // What cannot be written would be said to stderr, which panics if that cannot be written:
+        // a terminal that has gone must not end the crawl so.
+        .log_internal_errors(false)
         .init();
 }
 

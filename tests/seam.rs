@@ -6,7 +6,7 @@
 //! pass too.
 
 use nephila::base::{Time, oneshot};
-use nephila::io::ring::{RingWorld, Wake};
+use nephila::io::ring::{Care, RingWorld, Wake};
 use nephila::io::sim::{Sim, SimWorld};
 use nephila::io::{Datagram, DiskError, File, Listener, NetError, Stream, World, deadline_in_ms};
 use nephila::limits::RING_EVENT_COUNT_MAX;
@@ -82,7 +82,7 @@ fn run_in_ring(check: impl AsyncFnOnce(RingWorld, IpAddr) + Copy + Send + 'stati
         check(world.clone(), IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
         world.stop();
     };
-    RingWorld::start(None, "seam", main).unwrap().join().unwrap().unwrap();
+    RingWorld::start(None, "seam", Care::Wake, main).unwrap().join().unwrap().unwrap();
 }
 
 // --- Streams ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 
 use nephila::base::{Time, WallTime};
 use nephila::flow::Outcome;
-use nephila::io::ring::{RingWorld, Wake};
+use nephila::io::ring::{Care, RingWorld, Wake};
 use nephila::io::sim::{DiskFaults, DiskModel, DiskOperation, PowerCut, Sim, SimWorld, Trouble};
 use nephila::io::{Clock, DiskError, Random, Spawn};
 use nephila::store::{
@@ -394,7 +394,7 @@ fn on_real_disk<T: Send + 'static>(
         world.stop();
         value
     };
-    RingWorld::start(None, "store", main).unwrap().join().unwrap().unwrap()
+    RingWorld::start(None, "store", Care::Wake, main).unwrap().join().unwrap().unwrap()
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! a reader that knows nothing of how they were made.
 
 use nephila::base::{Time, oneshot};
-use nephila::io::ring::{RingWorld, Wake};
+use nephila::io::ring::{Care, RingWorld, Wake};
 use nephila::io::{Listener, Net, Spawn, Stream};
 use nephila::web::truth::Expect;
 use nephila::web::{MemorySink, Request, RequestLog, Server, Web, WebSpec};
@@ -399,5 +399,5 @@ fn real_sockets_carry_the_brains_bytes() {
         assert!(log.entries().iter().all(|entry| entry.status == 200));
         world.stop();
     };
-    RingWorld::start(None, "web", main).unwrap().join().unwrap().unwrap();
+    RingWorld::start(None, "web", Care::Wake, main).unwrap().join().unwrap().unwrap();
 }

@@ -24,7 +24,7 @@ mod yardstick;
 
 pub use error::BenchError;
 
-use crate::io::ring::{RingWorld, Wake};
+use crate::io::ring::{Care, RingWorld, Wake};
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -76,7 +76,7 @@ where
         world.stop();
         done
     };
-    let thread = RingWorld::start(core, "bench", main).map_err(BenchError::Ring)?;
+    let thread = RingWorld::start(core, "bench", Care::Wake, main).map_err(BenchError::Ring)?;
     Ok(move || match thread.join() {
         Ok(Ok(done)) => done,
         Ok(Err(error)) => Err(BenchError::Ring(error)),

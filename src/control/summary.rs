@@ -84,8 +84,13 @@ pub fn json(summary: &Summary) -> Value {
         .iter()
         .map(|report| {
             let cpu_seconds = report.gauges.cpu_ns as f64 / 1e9;
-            let pages = pages_of(&report.metrics);
-            json!({"shard": report.shard.0, "pages": pages, "cpu_seconds": cpu_seconds})
+            json!({
+                "shard": report.shard.0,
+                "pages": pages_of(&report.metrics),
+                "cpu_seconds": cpu_seconds,
+                "turn_gap_ms_max": report.gauges.turn_gap_ns_max as f64 / 1e6,
+                "nudges": report.gauges.nudges,
+            })
         })
         .collect();
     let failed_seeds: Vec<Value> = summary
@@ -114,6 +119,8 @@ pub fn json(summary: &Summary) -> Value {
         "seen": seen_json(&summary.gauges),
         "per_page": PageCosts::of(metrics, &summary.gauges).json(),
         "connections_open": summary.gauges.streams_open,
+        "turn_gap_ms_max": summary.gauges.turn_gap_ns_max as f64 / 1e6,
+        "nudges": summary.gauges.nudges,
         "warc_files": warc_files,
     })
 }

@@ -35,6 +35,10 @@ pub struct Effort {
     /// Pieces received into the ring's buffers, and times that none was free.
     pub piece_count: u64,
     pub starved_count: u64,
+    /// Longest time in which no task of the core was looked at, sleep that was asked for excluded.
+    pub turn_gap_ns_max: u64,
+    /// Times the core stood still and was woken from outside.
+    pub nudge_count: u64,
 }
 
 pub trait Random {

@@ -72,6 +72,10 @@ pub struct Gauges {
     pub syscalls: u64,
     pub pieces_received: u64,
     pub buffers_starved: u64,
+    /// Longest time in which no task of the core was looked at, and times it was woken from outside
+    /// because it stood still.
+    pub turn_gap_ns_max: u64,
+    pub nudges: u64,
     /// CPU time of the core's thread, and when it was read: two reports give the load.
     pub cpu_ns: u64,
     pub at_ns: u64,
@@ -212,12 +216,13 @@ impl Gauges {
             syscalls: self.syscalls - earlier.syscalls,
             pieces_received: self.pieces_received - earlier.pieces_received,
             buffers_starved: self.buffers_starved - earlier.buffers_starved,
+            nudges: self.nudges - earlier.nudges,
             ..*self
         }
     }
 
-    /// Adds another core's: sums, but for the process-wide memory, the longest lag, and the load,
-    /// which is the mean's numerator (divide by the number of cores).
+    /// Adds another core's: sums, but for the process-wide memory, the longest lag and gap, and the
+    /// load, which is the mean's numerator (divide by the number of cores).
     pub fn merge(&mut self, other: &Gauges) {
         self.hosts += other.hosts;
         self.hosts_cold += other.hosts_cold;
@@ -241,6 +246,8 @@ impl Gauges {
         self.syscalls += other.syscalls;
         self.pieces_received += other.pieces_received;
         self.buffers_starved += other.buffers_starved;
+        self.turn_gap_ns_max = self.turn_gap_ns_max.max(other.turn_gap_ns_max);
+        self.nudges += other.nudges;
         self.cpu_ns += other.cpu_ns;
         self.at_ns = self.at_ns.max(other.at_ns);
         self.busy_permille += other.busy_permille;

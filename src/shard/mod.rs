@@ -533,6 +533,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             syscalls: effort.syscall_count,
             pieces_received: effort.piece_count,
             buffers_starved: effort.starved_count,
+            turn_gap_ns_max: effort.turn_gap_ns_max,
+            nudges: effort.nudge_count,
             hosts: (frontier.host_count() + frontier.cold_count()) as u64,
             hosts_cold: frontier.cold_count() as u64,
             hosts_ready: frontier.ready_count() as u64,

@@ -12,12 +12,15 @@
 pub mod affinity;
 pub mod block;
 pub mod file;
+#[cfg(test)]
+pub mod hold;
 pub mod memory;
 pub mod pool;
 pub mod process;
 pub mod processor;
 pub mod scan;
 pub mod sha1;
+pub mod signals;
 pub mod socket;
 pub mod uring;
 

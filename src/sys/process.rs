@@ -1,7 +1,10 @@
-//! Clock, limits, signals and wake-up descriptors of this process.
+//! Clock, limits and wake-up descriptors of this process, and its end.
 
-use super::{check, last_error};
+use super::check;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::thread::JoinHandle;
+
+pub use super::signals::Signals;
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub fn monotonic_ns() -> u64 {
@@ -35,6 +38,13 @@ pub fn process_cpu_ns() -> u64 {
 pub fn interrupt(process_id: u32) {
     // SAFETY: plain call; whatever becomes of it, no memory of ours is touched.
     unsafe { libc::kill(process_id as libc::pid_t, libc::SIGINT) };
+}
+
+/// Ends the process at once, as a kill does: nothing is flushed, no destructor runs, and nothing
+/// that stands still can delay it.
+pub fn exit_now(code: u8) -> ! {
+    // SAFETY: plain call; it does not return.
+    unsafe { libc::_exit(code.into()) }
 }
 
 /// Eight bytes from the kernel's generator.
@@ -109,40 +119,10 @@ impl AsRawFd for EventFd {
     }
 }
 
-/// Interrupt and terminate signals, read from a descriptor instead of interrupting a thread.
-pub struct Signals(OwnedFd);
-
-impl Signals {
-    /// Blocks SIGINT and SIGTERM for this thread and all it starts later: call it first in main.
-    pub fn block() -> Result<Signals, i32> {
-        // SAFETY: the set is initialised by sigemptyset before use.
-        unsafe {
-            let mut set: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGINT);
-            libc::sigaddset(&raw mut set, libc::SIGTERM);
-            if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) != 0 {
-                return Err(last_error());
-            }
-            let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
-            let fd = check(libc::signalfd(-1, &raw const set, flags))?;
-            Ok(Signals(OwnedFd::from_raw_fd(fd)))
-        }
-    }
-
-    /// Waits up to `timeout_ms` for a signal; true if one came.
-    pub fn wait_ms(&self, timeout_ms: u32) -> bool {
-        let mut poll = libc::pollfd { fd: self.0.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor, as said; the information is as long as said.
-        unsafe {
-            if libc::poll(&raw mut poll, 1, timeout_ms as i32) <= 0 {
-                return false;
-            }
-            let mut information: libc::signalfd_siginfo = std::mem::zeroed();
-            let size = size_of::<libc::signalfd_siginfo>();
-            libc::read(self.0.as_raw_fd(), (&raw mut information).cast(), size) == size as isize
-        }
-    }
+/// Runs `work` on a thread of its own, so that the caller does not wait for what may stand still: a
+/// log whose reader does not read. `None` if the system gives no thread.
+pub fn aside(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    std::thread::Builder::new().name("aside".to_owned()).spawn(work).ok()
 }
 
 /// True if the standard stream is a terminal.

@@ -6,7 +6,7 @@
 #![allow(clippy::disallowed_types)] // where threads meet
 
 use crate::io::ring::{
-    RingDatagram, RingError, RingListener, RingOutbox, RingWorld, Wake, mailbox,
+    Care, RingDatagram, RingError, RingListener, RingOutbox, RingWorld, Wake, mailbox,
 };
 use crate::io::{Datagram, Inbox, Listener, Net, NetError, Outbox, Spawn};
 use crate::web::tls::{Authority, Tls};
@@ -119,7 +119,7 @@ impl Stand {
                 Err(error) => Err(StandError::File { path: plan.log.unwrap_or_default(), error }),
             }
         };
-        let thread = RingWorld::start(core, "web", main).map_err(StandError::Ring)?;
+        let thread = RingWorld::start(core, "web", Care::Wake, main).map_err(StandError::Ring)?;
         match told.recv() {
             Ok(Ok(Ready { seed_url, port, tls_port, dns })) => {
                 Ok(Stand { seed_url, port, tls_port, dns, stop, thread })

@@ -11,11 +11,14 @@
 //! again, every other task waits for us.
 //!
 //! Against glommio's lost wake-up: when its preempt timer fires between arming it and running the
-//! first task (a busy machine is enough), `run_task_queues` runs nothing, says so, and the executor
-//! parks with tasks ready, for good if nothing else wakes it. So the preempt timer is long, and
-//! [`guard`] keeps a short glommio timer armed that ends such a sleep.
+//! first task (the thread need only lose its core there for as long), `run_task_queues` runs
+//! nothing, says so, and the executor parks with tasks ready. No task can prevent or end that: a
+//! glommio timer that has come due is a ready task, and ready tasks do not keep it from parking. So
+//! the preempt timer is long, which makes the moment rare, and [`super::watch`] wakes the executor
+//! from another thread.
 
 use super::timers::Alarm;
+use super::watch::{Care, Watched};
 use super::{Core, RingError, socket};
 use crate::base::Time;
 use crate::io::Effort;
@@ -107,44 +110,56 @@ impl Target {
     }
 }
 
-pub(super) fn run<T, M, F>(core: Option<usize>, name: &str, main: M) -> Result<T, RingError>
+/// glommio's preempt timer (see the module).
+pub(super) const PREEMPT: Duration = Duration::from_millis(limits::RING_PREEMPT_MS);
+
+pub(super) fn run<T, M, F>(
+    core: Option<usize>,
+    name: &str,
+    care: Care,
+    preempt: Duration,
+    main: M,
+) -> Result<T, RingError>
 where
     M: FnOnce() -> F,
     F: Future<Output = T>,
 {
+    let watched = Watched::new(name, care)?;
     let placement = core.map_or(Placement::Unbound, Placement::Fixed);
     let executor = LocalExecutorBuilder::new(placement)
         .name(name)
         .io_memory(64 * 1024)
         .ring_depth(128)
-        .preempt_timer(Duration::from_millis(limits::RING_PREEMPT_MS))
+        .preempt_timer(preempt)
         .make()
         .map_err(|error| RingError::Executor(error.to_string()))?;
-    Ok(executor.run(async move { counted(main()).await }))
+    Ok(executor.run(async move {
+        watched.stand_by();
+        let done = counted(main()).await;
+        drop(watched);
+        done
+    }))
 }
 
 pub(super) fn start(core: &Rc<Core>) {
     core.watch_wake();
     glommio::spawn_local(drive(Rc::downgrade(core))).detach();
-    glommio::spawn_local(guard(Rc::downgrade(core))).detach();
-}
-
-/// See the module: bounds how long glommio can sleep by mistake.
-async fn guard(core: std::rc::Weak<Core>) {
-    while core.upgrade().is_some_and(|core| !core.stopped.get()) {
-        glommio::timer::sleep(Duration::from_millis(limits::RING_GUARD_MS)).await;
-    }
 }
 
 async fn drive(core: std::rc::Weak<Core>) {
     let (mut is_idle, mut has_more) = (false, false);
+    let mut turned: Option<Turned> = None;
     loop {
         let Some(core) = core.upgrade() else { return };
         if core.stopped.get() {
             return;
         }
-        let syscall_ns = core.enter(is_idle, has_more);
+        core.heart.beat();
+        let begun = core.now();
+        let (syscall_ns, asked_ns) = core.enter(is_idle, has_more, begun);
         let entered = core.now();
+        let gap_ns = turned.map_or(0, |turned| turned.gap_ns(begun));
+        turned = Some(Turned { begun, slept_ns: asked_ns.min(entered.0 - begun.0) });
         has_more = core.take_events();
         core.fire_timers();
         core.wake_inboxes();
@@ -156,11 +171,26 @@ async fn drive(core: std::rc::Weak<Core>) {
             effort.syscall_ns += syscall_ns;
             effort.dispatch_ns += dispatch_ns;
             effort.long_count += u64::from(is_long);
+            effort.turn_gap_ns_max = effort.turn_gap_ns_max.max(gap_ns);
         });
         if is_long {
             tracing::debug!(syscall_ns, dispatch_ns, "a long step of the ring");
         }
         is_idle = run_tasks().await;
+    }
+}
+
+/// A turn of the driver: when it began, and how much of it was sleep that it had asked for.
+#[derive(Clone, Copy)]
+struct Turned {
+    begun: Time,
+    slept_ns: u64,
+}
+
+impl Turned {
+    /// From its start to the next one's, without that sleep: how long no task was looked at.
+    fn gap_ns(self, next: Time) -> u64 {
+        (next.0 - self.begun.0).saturating_sub(self.slept_ns)
     }
 }
 
@@ -248,33 +278,32 @@ impl Core {
     /// The turn's system call. With completions left it only submits, and only if there is
     /// something to submit; if no task has anything to do it blocks this thread until something
     /// happens or the next timer is due. Where a timer is about to end the sleep anyway it is given
-    /// a moment more, and what happens meanwhile is done together. Says what it cost: sleeping is
-    /// free, and it is the thread's own clock that knows how long it slept.
-    fn enter(&self, is_idle: bool, has_more: bool) -> u64 {
-        let begun = self.now();
+    /// a moment more, and what happens meanwhile is done together. Says what it cost, and how long
+    /// it was to sleep at the most: sleeping is free, and it is the thread's own clock that knows
+    /// how long it slept.
+    fn enter(&self, is_idle: bool, has_more: bool, begun: Time) -> (u64, u64) {
         if has_more {
             if self.uring.borrow_mut().has_queued() {
                 self.turn(Asked::Nothing);
             }
-            return self.now().0 - begun.0;
+            return (self.now().0 - begun.0, 0);
         }
         if !is_idle || !self.wake.may_sleep() {
             self.turn(Asked::Now);
-            return self.now().0 - begun.0;
+            return (self.now().0 - begun.0, 0);
         }
         let begun_ns = process::thread_cpu_ns();
         let longest = begun + Duration::from_millis(limits::RING_SLEEP_MS_MAX);
         let until = self.timers.borrow_mut().next().map_or(longest, |next| next.min(longest));
         let (wait, gather) = (until.since(begun), Duration::from_micros(limits::RING_GATHER_US));
-        if wait <= gather {
-            // A crawl by the clock: hosts come due by the thousand each second, and to wake for
-            // each of them and for each step of each fetch costs more than the steps do.
-            self.turn(Asked::Wait(gather, limits::RING_GATHER_COUNT));
-        } else {
-            self.turn(Asked::Wait(wait, 1));
-        }
+        // A crawl by the clock: hosts come due by the thousand each second, and to wake for each of
+        // them and for each step of each fetch costs more than the steps do.
+        let is_gathering = wait <= gather;
+        let (wait, count) =
+            if is_gathering { (gather, limits::RING_GATHER_COUNT) } else { (wait, 1) };
+        self.turn(Asked::Wait(wait, count));
         self.wake.awake();
-        process::thread_cpu_ns() - begun_ns
+        (process::thread_cpu_ns() - begun_ns, wait.as_nanos() as u64)
     }
 
     pub(super) fn spend(&self, book: impl FnOnce(&mut Effort)) {

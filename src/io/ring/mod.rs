@@ -2,7 +2,7 @@
 //!
 //! glommio gives tasks and their scheduling; our ring ([`crate::sys::uring`]) does all
 //! transfers and all sleeping. [`driver`] turns the ring: submit, take completions, fire timers,
-//! sleep. Everything but [`mailbox::Wake`] belongs to one core.
+//! sleep. Everything but [`mailbox::Wake`] and [`watch`] belongs to one core.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // where threads meet
 
 mod direct;
@@ -12,11 +12,13 @@ mod mailbox;
 mod net;
 mod socket;
 mod timers;
+mod watch;
 
 pub use disk::RingFile;
 pub use mailbox::{RingInbox, RingOutbox, ThreadOutbox, Unbound, Wake, mailbox};
 pub use net::{RingDatagram, RingListener};
 pub use socket::RingStream;
+pub use watch::Care;
 
 use super::{Clock, Effort, Random, Spawn};
 use crate::base::{Time, WallTime};
@@ -46,6 +48,7 @@ struct Core {
     waits: RefCell<driver::Waits>,
     timers: RefCell<timers::Timers>,
     wake: Arc<Wake>,
+    heart: Arc<watch::Heart>,
     inbox_wakers: RefCell<Vec<Waker>>,
     /// Streams whose receive found no buffer; armed again as buffers come back.
     starved: RefCell<VecDeque<u32>>,
@@ -105,6 +108,7 @@ impl RingWorld {
             waits: RefCell::default(),
             timers: RefCell::default(),
             wake,
+            heart: watch::Heart::own(),
             inbox_wakers: RefCell::default(),
             starved: RefCell::default(),
             random: Cell::new(process::entropy_u64()),
@@ -116,10 +120,12 @@ impl RingWorld {
         Ok(world)
     }
 
-    /// Runs `main` to its end on a new thread pinned to `core`.
+    /// Runs `main` to its end on a new thread pinned to `core`. If the thread stands still it is
+    /// woken, and `care` says what else becomes of it.
     pub fn start<T, M, F>(
         core: Option<usize>,
         name: &str,
+        care: Care,
         main: M,
     ) -> Result<std::thread::JoinHandle<Result<T, RingError>>, RingError>
     where
@@ -130,7 +136,7 @@ impl RingWorld {
         let name = name.to_owned();
         std::thread::Builder::new()
             .name(name.clone())
-            .spawn(move || driver::run(core, &name, main))
+            .spawn(move || driver::run(core, &name, care, driver::PREEMPT, main))
             .map_err(|error| RingError::Executor(error.to_string()))
     }
 
@@ -187,7 +193,7 @@ impl Clock for RingWorld {
     }
 
     fn effort(&self) -> Effort {
-        self.0.effort.get()
+        Effort { nudge_count: self.0.heart.nudge_count(), ..self.0.effort.get() }
     }
 
     async fn sleep_until(&self, at: Time) {
