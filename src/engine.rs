@@ -55,7 +55,7 @@ pub enum EngineError {
     Config(ConfigError),
     Directory(DirectoryError),
     Ring(RingError),
-    Shard(ShardError),
+    Shard(ShardIndex, ShardError),
     /// No resolver is configured and the system names none.
     NoResolver,
     ExtraCa(String),
@@ -63,6 +63,8 @@ pub enum EngineError {
     TooManyHomes(usize),
     /// A core's thread is gone.
     ShardDied(ShardIndex),
+    /// The crawl has failed, and this one did not end when told to.
+    ShardStuck(ShardIndex),
 }
 
 impl fmt::Display for EngineError {
@@ -71,7 +73,7 @@ impl fmt::Display for EngineError {
             EngineError::Config(error) => write!(out, "{error}"),
             EngineError::Directory(error) => write!(out, "{error}"),
             EngineError::Ring(error) => write!(out, "{error}"),
-            EngineError::Shard(error) => write!(out, "{error}"),
+            EngineError::Shard(shard, error) => write!(out, "shard {}: {error}", shard.0),
             EngineError::NoResolver => out.write_str(
                 "no DNS resolver: /etc/resolv.conf names none; add --dns IP:PORT or `dns` to the \
                  configuration",
@@ -84,6 +86,13 @@ impl fmt::Display for EngineError {
                 limits::HOME_COUNT_MAX
             ),
             EngineError::ShardDied(shard) => write!(out, "the thread of shard {} died", shard.0),
+            EngineError::ShardStuck(shard) => write!(
+                out,
+                "the crawl was given up, and shard {} did not end within {} s; what is on disk is \
+                 whole, and the crawl can be resumed",
+                shard.0,
+                (limits::LOST_SHARD_DRAIN_MS + limits::LOST_SHARD_HALT_MS) / 1_000
+            ),
         }
     }
 }
@@ -206,17 +215,11 @@ fn run(
                 manifest.save(directory.path()).map_err(EngineError::Directory)?;
             }
             steering.tell_recovery();
-            fleet.sow(&plan.placement, seeds);
+            steering.open(&fleet, fleet.shares(&plan.placement, seeds));
             steering.run(&fleet, signals, watch)
         }
-        Gathered::Interrupted => {
-            steering.stop(&fleet, signals);
-            EndReason::Interrupted
-        }
-        Gathered::Failed => {
-            steering.stop(&fleet, signals);
-            EndReason::ShardEnded
-        }
+        Gathered::Interrupted => steering.stop(&fleet, signals, EndReason::Interrupted),
+        Gathered::Failed => steering.stop(&fleet, signals, EndReason::ShardEnded),
     };
     let reports = fleet.join(&mut steering)?;
     let reason = steering.reason(reason);
@@ -342,7 +345,7 @@ impl Fleet {
                 let end = shard::run(world.clone(), shard, plan, inbox, peers, control).await;
                 world.close_streams().await;
                 world.stop();
-                end.map_err(EngineError::Shard)
+                end.map_err(|error| EngineError::Shard(shard, error))
             };
             let name = format!("shard-{index:02}");
             let thread = RingWorld::start(Some(*core), &name, Care::Vital, main)
@@ -352,22 +355,28 @@ impl Fleet {
         Ok(Fleet { outboxes, threads })
     }
 
-    /// Hands each shard the seeds whose hosts it owns.
-    fn sow(&self, placement: &Placement, seeds: Vec<Url>) {
+    /// For each shard the seeds whose hosts it owns.
+    fn shares(&self, placement: &Placement, seeds: Vec<Url>) -> Vec<Vec<Candidate>> {
         let mut shares: Vec<Vec<Candidate>> = vec![Vec::new(); self.outboxes.len()];
         for url in seeds {
             let owner = placement.of_host(url.host_key());
             let (class, via, trail) = (Class::High, Via::Seed, Trail::default());
             shares[owner.0 as usize].push(Candidate { url, depth: 0, class, via, trail });
         }
-        for (index, share) in shares.into_iter().enumerate() {
-            self.command(ShardIndex(index as u16), Command::Seeds(share));
+        shares
+    }
+
+    /// Sends a command; gives it back if the mailbox is full.
+    fn send(&self, shard: ShardIndex, command: Command) -> Result<(), Command> {
+        match self.outboxes[shard.0 as usize].try_send(Mail::Command(command)) {
+            Err(Mail::Command(command)) => Err(command),
+            Ok(()) | Err(Mail::Batch { .. }) => Ok(()),
         }
     }
 
     /// Sends a command; false if the mailbox is full.
     fn command(&self, shard: ShardIndex, command: Command) -> bool {
-        self.outboxes[shard.0 as usize].try_send(Mail::Command(command)).is_ok()
+        self.send(shard, command).is_ok()
     }
 
     fn shard_count(&self) -> usize {
@@ -386,18 +395,27 @@ impl Fleet {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits for every shard to end, still listening to what they have to say.
+    /// Waits for every shard to end, still listening to what they have to say. Once one has failed
+    /// the others are not waited for without end: the first reason is what the operator is told.
     fn join(&mut self, steering: &mut Steering) -> Result<Vec<Report>, EngineError> {
-        while !self.all_over() {
+        while !self.all_over() && !steering.is_past_waiting() {
             steering.listen(std::time::Duration::from_millis(10));
         }
         steering.listen(std::time::Duration::ZERO);
-        let mut reports = Vec::new();
+        let (mut reports, mut failed, mut stuck) = (Vec::new(), None, None);
         for (index, thread) in self.threads.drain(..).enumerate() {
             let shard = ShardIndex(index as u16);
-            let ended = thread.join().map_err(|_| EngineError::ShardDied(shard))?;
-            reports.push(ended.map_err(EngineError::Ring)??);
+            if !thread.is_finished() {
+                stuck.get_or_insert(EngineError::ShardStuck(shard));
+                continue;
+            }
+            match thread.join() {
+                Err(_) => _ = failed.get_or_insert(EngineError::ShardDied(shard)),
+                Ok(Err(error)) => _ = failed.get_or_insert(EngineError::Ring(error)),
+                Ok(Ok(Err(error))) => _ = failed.get_or_insert(error),
+                Ok(Ok(Ok(report))) => reports.push(report),
+            }
         }
-        Ok(reports)
+        failed.or(stuck).map_or(Ok(reports), Err)
     }
 }

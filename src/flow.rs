@@ -472,6 +472,8 @@ pub enum Mail {
 /// From the control thread to a shard.
 #[derive(Clone, Debug)]
 pub enum Command {
+    /// Every shard is ready, and the way in which slots are dealt is noted: visits may begin.
+    Open,
     Seeds(Vec<Candidate>),
     /// Are you quiet? Answered with the same round.
     Probe {

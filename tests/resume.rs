@@ -10,6 +10,8 @@ mod cold;
 mod damage;
 #[path = "resume/judged.rs"]
 mod judged;
+#[path = "resume/lone.rs"]
+mod lone;
 #[path = "resume/manners.rs"]
 mod manners;
 #[path = "support/scripted.rs"]

@@ -2,7 +2,7 @@
 
 use super::Fleet;
 use crate::config::Settings;
-use crate::flow::{Command, Outcome, ShardIndex};
+use crate::flow::{Candidate, Command, Outcome, ShardIndex};
 use crate::io::DiskError;
 use crate::limits;
 use crate::metrics::Report;
@@ -65,6 +65,9 @@ pub(super) struct Steering {
     /// Shards that have nothing under way any more.
     drained: Vec<bool>,
     store_failed: Option<StoreError>,
+    /// Since when it is known that the crawl cannot end as it should: a shard has ended by itself,
+    /// or its files are damaged.
+    lost_ns: Option<u64>,
     /// Shards that wait for the disk.
     paused: Vec<bool>,
     directory: PathBuf,
@@ -96,6 +99,7 @@ impl Steering {
             recoveries: Vec::new(),
             drained: vec![false; shard_count],
             store_failed: None,
+            lost_ns: None,
             paused: vec![false; shard_count],
             directory: directory.to_owned(),
             failed_seeds: Vec::new(),
@@ -139,8 +143,34 @@ impl Steering {
     }
 
     /// Ends what has not begun.
-    pub(super) fn stop(&mut self, fleet: &Fleet, signals: Option<&Signals>) {
-        self.end(fleet, signals, false);
+    pub(super) fn stop(
+        &mut self,
+        fleet: &Fleet,
+        signals: Option<&Signals>,
+        reason: EndReason,
+    ) -> EndReason {
+        self.end(fleet, signals, &reason);
+        reason
+    }
+
+    /// Every shard has its state: lets them begin, each with its seeds.
+    pub(super) fn open(&mut self, fleet: &Fleet, shares: Vec<Vec<Candidate>>) {
+        for (index, share) in shares.into_iter().enumerate() {
+            for command in [Command::Open, Command::Seeds(share)] {
+                let shard = ShardIndex(index as u16);
+                let mut unsent = fleet.send(shard, command).err();
+                while let Some(command) = unsent.take_if(|_| !fleet.has_ended(shard)) {
+                    self.listen(Duration::from_millis(limits::STEER_MS));
+                    unsent = fleet.send(shard, command).err();
+                }
+            }
+        }
+    }
+
+    /// The crawl has failed, and the shards have had their time to end.
+    pub(super) fn is_past_waiting(&self) -> bool {
+        let bound_ms = limits::LOST_SHARD_DRAIN_MS + limits::LOST_SHARD_HALT_MS;
+        self.is_lost_for_ms(bound_ms)
     }
 
     /// Steers until the crawl is to end, and tells the shards so.
@@ -180,9 +210,7 @@ impl Steering {
             }
             self.probe(fleet, now_ns);
         };
-        // Told to stop, we do not wait for a disk that fails.
-        let has_patience = matches!(reason, EndReason::Done | EndReason::PageLimit);
-        self.end(fleet, signals, has_patience);
+        self.end(fleet, signals, &reason);
         reason
     }
 
@@ -273,15 +301,22 @@ impl Steering {
 
     /// Lets every shard drain, then halts them all: until the last has drained, the others answer
     /// its questions. A second signal halts them at once, and so does a disk that fails, unless
-    /// there is patience for it.
-    fn end(&mut self, fleet: &Fleet, signals: Option<&Signals>, has_patience: bool) {
-        let shards = || (0..fleet.shard_count()).map(|index| ShardIndex(index as u16));
-        for shard in shards() {
-            while !fleet.command(shard, Command::Drain) && !fleet.has_ended(shard) {
-                self.listen(Duration::from_millis(limits::STEER_MS));
-            }
+    /// there is patience for it. What a lost shard owes the others never comes, so they have a
+    /// while and no more.
+    fn end(&mut self, fleet: &Fleet, signals: Option<&Signals>, reason: &EndReason) {
+        // Told to stop, we do not wait for a disk that fails.
+        let has_patience = matches!(reason, EndReason::Done | EndReason::PageLimit);
+        if matches!(reason, EndReason::StoreFailed(_)) {
+            self.lost_ns = Some(process::monotonic_ns());
         }
+        let shards = || (0..fleet.shard_count()).map(|index| ShardIndex(index as u16));
+        let mut untold: Vec<ShardIndex> = shards().collect();
         loop {
+            untold
+                .retain(|shard| !fleet.has_ended(*shard) && !fleet.command(*shard, Command::Drain));
+            if fleet.is_over() && self.lost_ns.is_none() {
+                self.lost_ns = Some(process::monotonic_ns());
+            }
             let is_over = |shard| fleet.has_ended(shard);
             let all_drained =
                 shards().all(|shard| self.drained[shard.0 as usize] || is_over(shard));
@@ -291,12 +326,24 @@ impl Steering {
             if !has_patience && self.paused.contains(&true) {
                 break;
             }
+            if self.is_lost_for_ms(limits::LOST_SHARD_DRAIN_MS) {
+                break;
+            }
             self.listen(Duration::from_millis(limits::STEER_MS));
         }
-        for shard in shards() {
-            while !fleet.command(shard, Command::Halt) && !fleet.has_ended(shard) {
-                self.listen(Duration::from_millis(limits::STEER_MS));
+        untold = shards().collect();
+        loop {
+            untold
+                .retain(|shard| !fleet.has_ended(*shard) && !fleet.command(*shard, Command::Halt));
+            if untold.is_empty() || self.is_past_waiting() {
+                return;
             }
+            self.listen(Duration::from_millis(limits::STEER_MS));
         }
+    }
+
+    fn is_lost_for_ms(&self, span_ms: u64) -> bool {
+        let now_ns = process::monotonic_ns();
+        self.lost_ns.is_some_and(|lost_ns| now_ns - lost_ns >= span_ms * 1_000_000)
     }
 }

@@ -276,6 +276,9 @@ pub struct SimFlags {
     /// come by the clock, so that `requests` in the JSON is the same where the crawl is
     #[arg(long)]
     pub steady: bool,
+    /// Each of these kills one shard alone: the rest of the crawler must end by itself, in time
+    #[arg(long)]
+    pub lone: bool,
     /// Write each run's files and its web's log below this directory, as seed-N
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -297,6 +300,7 @@ impl SimFlags {
             is_broken: self.broken,
             crash_count: self.crashes,
             is_steady: self.steady,
+            is_lone: self.lone,
         }
     }
 }

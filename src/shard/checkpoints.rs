@@ -104,7 +104,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
     }
 
-    /// The control thread has sown: every shard has its state, and the manifest says so.
+    /// Every shard has its state, and the manifest says so.
     pub(super) fn begin_checkpoints(&self) {
         self.checkpoints.is_begun.set(true);
         self.checkpoints.wake.poke();

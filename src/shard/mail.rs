@@ -3,20 +3,16 @@
 use super::errand::Errand;
 use super::turns::Wanted;
 use super::{Notice, Pulse, Reply, Shard};
-use crate::base::Time;
-use crate::flow::{Candidate, Command, Mail, Message, Ticket};
+use crate::flow::{Command, Mail, Message, Ticket};
 use crate::io::{Inbox, Outbox, World};
-use crate::limits::SEED_STEP_COUNT;
 use crate::metrics::Count;
-use crate::url::HostKey;
 use std::rc::Rc;
-use std::time::Duration;
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) async fn take_mail(self: Rc<Self>, inbox: impl Inbox<Mail>) {
         while !self.ended.get() {
             match inbox.receive().await {
-                Mail::Command(command) => self.obey(command).await,
+                Mail::Command(command) => self.obey(command),
                 Mail::Batch { from, messages } => {
                     self.mesh.borrow_mut().received(messages.len());
                     let link_count = messages.iter().map(Message::link_count).sum::<usize>() as u64;
@@ -30,46 +26,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
     }
 
-    /// Offers seeds a few at a time: a list of millions must neither stop the core nor outrun the
-    /// journal.
-    async fn take_seeds(&self, candidates: Vec<Candidate>) {
-        self.begin_checkpoints();
-        let mut candidates = candidates.into_iter().peekable();
-        while candidates.peek().is_some() {
-            // Each step from its own time: those that were taken late would all be due at once.
-            let now = self.world.now();
-            for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
-                let host = candidate.url.host_key();
-                self.offer(candidate);
-                self.spread_start(host, now);
-            }
-            self.world.yield_now().await;
-            if let Some(journal) = &self.journal
-                && journal.is_backed_up()
-            {
-                journal.durable(journal.lsn()).await;
-            }
-        }
-    }
-
-    /// A seed's host has its first turn at a moment of the opening that its name decides.
-    fn spread_start(&self, host: HostKey, now: Time) {
-        let spread_ms = self.plan.settings.start_spread_ms;
-        if spread_ms == 0 {
-            return;
-        }
-        let mut frontier = self.frontier.borrow_mut();
-        if let Some(id) = frontier.host_by_key(host) {
-            // Not the top bits: they say which core a host is on.
-            let share = f64::from(host.0 as u32) / f64::from(u32::MAX);
-            let wait = Duration::from_millis(spread_ms).mul_f64(share);
-            frontier.postpone(id, now + wait);
-        }
-    }
-
-    async fn obey(&self, command: Command) {
+    /// Nothing here may wait: the next command could be `Halt`.
+    fn obey(&self, command: Command) {
         match command {
-            Command::Seeds(candidates) => self.take_seeds(candidates).await,
+            Command::Open => {
+                self.is_open.set(true);
+                self.begin_checkpoints();
+            }
+            Command::Seeds(candidates) => self.take_seeds(candidates),
             Command::Probe { round } => self.answer_probe(round),
             Command::Budget(pages) => {
                 self.budget.set(self.budget.get().saturating_add(pages));

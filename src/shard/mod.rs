@@ -39,6 +39,7 @@ mod robots;
 mod sabotage;
 mod sieving;
 mod sitemap;
+mod sowing;
 mod tails;
 mod turns;
 pub mod view;
@@ -160,6 +161,7 @@ struct Shard<W: World, O, C> {
     disk: DiskCare,
     costs: Costs,
     links: RefCell<LinkDesk>,
+    sowing: sowing::Sowing,
     mesh: RefCell<Mesh<O>>,
     control: C,
     metrics: RefCell<Metrics>,
@@ -171,6 +173,8 @@ struct Shard<W: World, O, C> {
     budget_asked: Cell<bool>,
     /// The control thread wants what cannot be spent: see [`BudgetDesk`].
     budget_called_in: Cell<bool>,
+    /// Every shard of the crawl is ready, so visits may begin.
+    is_open: Cell<bool>,
     draining: Cell<bool>,
     halted: Cell<bool>,
     ended: Cell<bool>,
@@ -206,36 +210,24 @@ where
 {
     let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
     let spawn = |stage: Stage, task: Pin<Box<dyn Future<Output = ()>>>| {
-        let shard = shard.clone();
-        shard.world.clone().spawn(async move {
-            race(shard.spend_on(stage, task), shard.over.reached(1)).await;
-        });
+        let owner = shard.clone();
+        shard.beside(async move { owner.spend_on(stage, task).await });
     };
     spawn(Stage::Mail, Box::pin(shard.clone().take_mail(inbox)));
+    spawn(Stage::Mail, Box::pin(shard.clone().keep_sowing()));
     spawn(Stage::Schedule, Box::pin(shard.clone().keep_house()));
     spawn(Stage::Disk, Box::pin(shard.clone().keep_sieve()));
     spawn(Stage::Disk, Box::pin(shard.clone().keep_tails()));
     spawn(Stage::Ends, Box::pin(shard.clone().keep_ends()));
     spawn(Stage::Mail, Box::pin(shard.clone().keep_owed()));
     spawn(Stage::Disk, Box::pin(shard.clone().keep_checkpoints()));
-    shard.begin().await?;
-    let is_drained = shard.spend_on(Stage::Schedule, shard.schedule()).await;
-    if is_drained && let Err(error) = shard.end_journal().await {
-        shard.notice(Notice::StoreFailed { shard: index, error });
-    }
-    shard.ended.set(true);
-    shard.end_sieving().await;
-    shard.end_tailing().await;
-    if let Err(error) = shard.close_files().await {
-        shard.notice(Notice::StoreFailed { shard: index, error });
-    }
-    let report = shard.report();
-    shard.client.close_all();
+    let report = shard.live().await;
     // Who still waits for something would keep the shard, all its tables with it, for good.
+    shard.ended.set(true);
     shard.over.step();
     shard.world.yield_now().await;
     tracing::debug!("left of the shard: {} holders", Rc::strong_count(&shard));
-    Ok(report)
+    report
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
@@ -317,6 +309,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             disk: DiskCare::default(),
             costs: Costs::default(),
             links: RefCell::new(LinkDesk::new(settings.link_memory_mb)),
+            sowing: sowing::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),
@@ -325,6 +318,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
             budget_asked: Cell::new(false),
             budget_called_in: Cell::new(false),
+            is_open: Cell::new(false),
             draining: Cell::new(false),
             halted: Cell::new(false),
             ended: Cell::new(false),
@@ -332,6 +326,32 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             world,
             plan,
         })
+    }
+
+    /// From the state in hand to the last file closed.
+    async fn live(self: &Rc<Self>) -> Result<Report, ShardError> {
+        self.begin().await?;
+        let is_drained = self.spend_on(Stage::Schedule, self.schedule()).await;
+        if is_drained && let Err(error) = self.end_journal().await {
+            self.notice(Notice::StoreFailed { shard: self.index, error });
+        }
+        self.ended.set(true);
+        self.end_sieving().await;
+        self.end_tailing().await;
+        if let Err(error) = self.close_files().await {
+            self.notice(Notice::StoreFailed { shard: self.index, error });
+        }
+        let report = self.report();
+        self.client.close_all();
+        Ok(report)
+    }
+
+    /// Runs a task of the shard beside the others, until it ends or the shard does.
+    fn beside(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        let shard = self.clone();
+        self.world.spawn(async move {
+            race(task, shard.over.reached(1)).await;
+        });
     }
 
     /// The state is in hand: says so, once it can be had again.
@@ -370,7 +390,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 return drained;
             }
             self.prod_checkpoints();
-            let is_done = self.draining.get() && clear && self.active_count.get() == 0;
+            let is_idle = self.active_count.get() == 0 && self.sowing.is_done();
+            let is_done = self.draining.get() && clear && is_idle;
             let is_untold = is_done && !drained && self.is_put_away();
             if is_untold {
                 drained = self.notice(Notice::Drained(self.index));
@@ -393,7 +414,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn may_start(&self) -> bool {
-        if self.draining.get() || self.active_count.get() >= self.plan.settings.fetch_slots {
+        let is_running = self.is_open.get() && !self.draining.get();
+        if !is_running || self.active_count.get() >= self.plan.settings.fetch_slots {
             return false;
         }
         if self.disk_failure().is_some() {
@@ -502,6 +524,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     fn is_idle(&self) -> bool {
         self.active_count.get() == 0
+            && self.sowing.is_done()
             && self.granted.borrow().is_empty()
             && self.frontier.borrow().is_drained()
             && self.mesh.borrow().is_clear()

@@ -97,7 +97,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         if now >= care.retry_at.get() && !care.is_trying.replace(true) {
             let shard = self.clone();
-            self.world.spawn(async move { shard.try_disk().await });
+            self.beside(async move { shard.try_disk().await });
         }
     }
 
@@ -130,7 +130,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn is_put_away(self: &Rc<Self>) -> bool {
         if !self.disk.is_closing.replace(true) {
             let shard = self.clone();
-            self.world.spawn(async move { shard.put_away().await });
+            self.beside(async move { shard.put_away().await });
         }
         self.disk.is_closed.get()
     }

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 /// What many runs have met: a thousand seeds that never meet a thing do not prove it.
 #[derive(Debug, Default)]
-struct Met {
-    crash_count: usize,
+pub struct Met {
+    pub crash_count: usize,
     power_cut_count: usize,
     /// Crashes of a process that did not have its state back yet.
-    starting_count: usize,
+    pub starting_count: usize,
     failing_disk_count: usize,
     refetch_count: u64,
     page_count: u64,
@@ -38,7 +38,7 @@ impl Met {
 }
 
 /// Runs all seeds; the first failures, with the commands that replay them, fail the test.
-fn crash(plan: &ScenePlan, seeds: Range<u64>) -> Met {
+pub fn crash(plan: &ScenePlan, seeds: Range<u64>) -> Met {
     let (mut met, mut failed, mut failed_count) = (Met::default(), String::new(), 0);
     for seed in seeds.clone() {
         let run = run(plan, seed).expect("a sound plan");
@@ -55,7 +55,7 @@ fn crash(plan: &ScenePlan, seeds: Range<u64>) -> Met {
     met
 }
 
-fn plan(profile: &str, host_count: u32, page_count: u64, crash_count: u32) -> ScenePlan {
+pub fn plan(profile: &str, host_count: u32, page_count: u64, crash_count: u32) -> ScenePlan {
     ScenePlan {
         profile: profile.to_owned(),
         host_count: Some(host_count),

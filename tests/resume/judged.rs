@@ -23,6 +23,7 @@ pub fn plan(seed: u64) -> CrawlPlan {
 pub fn crash_after(ms: u64) -> Crash {
     Crash {
         when: Moment::After(Duration::from_millis(ms)),
+        lone: None,
         cut: Some(PowerCut::default()),
         downtime: Duration::from_millis(500),
         wall_shift_seconds: 0,

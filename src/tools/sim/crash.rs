@@ -20,6 +20,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     pub when: Moment,
+    /// It kills this shard alone (modulo their count), and the rest must end by itself, in time.
+    pub lone: Option<u16>,
     /// What the power cut does to the disk; `None` is a kill, which leaves it as it was written.
     pub cut: Option<PowerCut>,
     /// Until the crawler is started again.
@@ -46,6 +48,8 @@ pub struct Downfall {
     /// When the next life began.
     pub back_at: Time,
     pub is_power_cut: bool,
+    /// When a shard had died alone, and the others were to end.
+    pub fell_at: Option<Time>,
     /// The shards did not all have their state back yet.
     pub was_starting: bool,
     /// Since when a shard could not write.
@@ -57,7 +61,11 @@ pub struct Downfall {
 impl fmt::Display for Downfall {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |time: Time| time.0 as f64 / 1e9;
-        let what = if self.is_power_cut { "power cut" } else { "killed" };
+        let what = match self.fell_at {
+            Some(_) => "a shard had died, the others ended",
+            None if self.is_power_cut => "power cut",
+            None => "killed",
+        };
         write!(out, "{what} at {:.3} s, back at {:.3} s", seconds(self.at), seconds(self.back_at))?;
         if self.was_starting {
             out.write_str(", while it started")?;
@@ -79,7 +87,8 @@ impl Downfall {
         let is_failing = rates.iter().any(|rate| *rate > 0);
         let pause_ms = if is_failing { 8 * DISK_RETRY_MS_MIN } else { 0 };
         let failing_ms = self.failing_since.map_or(0, |since| self.at.since(since).as_millis());
-        spikes_ms + pause_ms + failing_ms as u64
+        let fallen_ms = self.fell_at.map_or(0, |fell_at| self.at.since(fell_at).as_millis());
+        spikes_ms + pause_ms + failing_ms as u64 + fallen_ms as u64
     }
 }
 
@@ -143,13 +152,14 @@ impl<'s> Machine<'s> {
             let control = Control { past, generation: dealt.generation, stop_at };
             self.life_count += 1;
             let life = Life::begin(self.sim, self.plan, self.shard_count, control);
-            let end = life.run(crash.map(|crash| crash.when)).map_err(CrawlError::Sim)?;
+            let lone = crash.and_then(|crash| crash.lone);
+            let end = life.run(crash.map(|crash| crash.when), lone).map_err(CrawlError::Sim)?;
             if life.is_dealt() {
                 self.manifest = dealt;
             }
             match (end, crash) {
                 (End::Done(done), _) => return Ok(Some(done)),
-                (End::Struck, Some(crash)) => {
+                (End::Struck | End::Failed(CrawlError::Lost(_)), Some(crash)) => {
                     self.strike(&life, crash);
                     return Ok(None);
                 }
@@ -206,7 +216,8 @@ impl<'s> Machine<'s> {
     /// A disk that fails may keep a process from starting, or end it: its operator tries again, and
     /// after a few times sees to the disk. On a good disk it is an error.
     fn start_over(&mut self, life: &Life<'_>, error: CrawlError) -> Result<(), CrawlError> {
-        if self.disk_faults == DiskFaults::default() {
+        let is_hung = matches!(error, CrawlError::Endless);
+        if self.disk_faults == DiskFaults::default() || is_hung {
             return Err(error);
         }
         life.worlds().for_each(|world| self.sim.kill(world));
@@ -226,6 +237,7 @@ impl<'s> Machine<'s> {
             at,
             back_at,
             is_power_cut,
+            fell_at: life.fell_at(),
             was_starting: !life.is_dealt(),
             failing_since: life.failing_since(),
             disk_faults: self.disk_faults,
@@ -261,6 +273,7 @@ impl Crash {
         };
         Crash {
             when: Moment::draw(dice, odds.step_count),
+            lone: None,
             cut: (dice.below(4) > 0).then(|| draw_cut(dice)),
             downtime: Duration::from_millis(odds.quiet_ms + u64::from(downtime_ms)),
             wall_shift_seconds: if odds.has_wall_shifts { wall_shift_seconds } else { 0 },

@@ -7,7 +7,7 @@
 
 use crate::base::Time;
 use crate::config::{Settings, Stay};
-use crate::flow::Outcome;
+use crate::flow::{Outcome, ShardIndex};
 use crate::io::sim::{DiskFaults, Faults, NetModel, Sim, SimError, SimWorld, Unknown};
 use crate::io::{Net, NetError, Spawn};
 use crate::metrics::Report;
@@ -119,6 +119,8 @@ pub enum CrawlError {
     Spec(SpecError),
     Sim(SimError),
     Shard(ShardError),
+    /// A shard died while the others lived on.
+    Lost(ShardIndex),
     Store(StoreError),
     /// The web could not listen.
     Web(NetError),
@@ -132,6 +134,7 @@ impl fmt::Display for CrawlError {
             CrawlError::Spec(error) => write!(out, "{error}"),
             CrawlError::Sim(error) => write!(out, "{error}"),
             CrawlError::Shard(error) => write!(out, "a shard did not start: {error}"),
+            CrawlError::Lost(shard) => write!(out, "shard {} died", shard.0),
             CrawlError::Store(error) => write!(out, "the store failed: {error}"),
             CrawlError::Web(error) => write!(out, "the web did not start: {error}"),
             CrawlError::Endless => write!(out, "the shards did not end when told to"),

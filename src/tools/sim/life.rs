@@ -7,12 +7,17 @@
 //! shards drain, and halts them.
 
 use crate::base::Time;
+use crate::base::race::{First, race};
+use crate::base::watermark::Watermark;
 use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
 use crate::io::sim::{Sim, SimError, SimInbox, SimOutbox, SimWorld};
 use crate::io::{Clock, Inbox, Outbox, Spawn};
-use crate::limits::{NOTICE_COUNT_MAX, SIM_DRAIN_MS_MAX, SIM_MAILBOX_BATCH_COUNT, SIM_MANIFEST_MS};
+use crate::limits::{
+    LOST_SHARD_DRAIN_MS, LOST_SHARD_HALT_MS, NOTICE_COUNT_MAX, SIM_DRAIN_MS_MAX,
+    SIM_MAILBOX_BATCH_COUNT, SIM_MANIFEST_MS,
+};
 use crate::metrics::Report;
-use crate::shard::{self, BudgetDesk, Notice, Past, Placement, Plan, Rounds, ShardError, Verdict};
+use crate::shard::{self, BudgetDesk, Notice, Past, Placement, Plan, Rounds, Verdict};
 use crate::tools::sim::crash::Moment;
 use crate::tools::sim::crawl::{CrawlError, CrawlPlan, DNS};
 use crate::url::Url;
@@ -49,13 +54,16 @@ pub(super) struct Life<'s> {
     sim: &'s Sim,
     shard_count: u16,
     began: Time,
+    fell_at: Cell<Option<Time>>,
     shared: Rc<Shared>,
 }
 
 /// What a life's tasks tell whoever watches it.
 #[derive(Default)]
 struct Shared {
-    shard_ends: RefCell<Vec<Result<Report, ShardError>>>,
+    shard_ends: RefCell<Vec<Result<Report, CrawlError>>>,
+    /// Raised when one of them is a failure.
+    lost: Watermark,
     /// What came of the control thread, and when.
     steered: RefCell<Option<(Time, Steered)>>,
     is_struck: Cell<bool>,
@@ -77,12 +85,14 @@ impl<'s> Life<'s> {
             let steered = crew.govern(&clock, &seeds, &control, &task_shared).await;
             *task_shared.steered.borrow_mut() = Some((clock.now(), steered));
         });
-        Life { sim, shard_count, began: sim.now(), shared }
+        Life { sim, shard_count, began: sim.now(), fell_at: Cell::default(), shared }
     }
 
-    /// Lives until its end or until `moment`.
-    pub fn run(&self, moment: Option<Moment>) -> Result<End, SimError> {
+    /// Lives until its end or until `moment`. If that strikes `lone` alone, the rest must end by
+    /// itself.
+    pub fn run(&self, moment: Option<Moment>, lone: Option<u16>) -> Result<End, SimError> {
         let mut strike_step = u64::MAX;
+        let mut is_fallen = false;
         match moment {
             Some(Moment::Step(count)) => strike_step = self.sim.step_count() + count,
             Some(Moment::After(span)) => self.strike_at(self.began + span),
@@ -92,8 +102,13 @@ impl<'s> Life<'s> {
             if let Some(end) = self.end() {
                 return Ok(end);
             }
-            if self.shared.is_struck.get() || self.sim.step_count() >= strike_step {
-                return Ok(End::Struck);
+            if !is_fallen && (self.shared.is_struck.get() || self.sim.step_count() >= strike_step) {
+                let Some(lone) = lone else { return Ok(End::Struck) };
+                is_fallen = true;
+                self.fell_at.set(Some(self.sim.now()));
+                let shard = lone % self.shard_count;
+                self.sim.kill(shard);
+                self.shared.shard_ended(Err(CrawlError::Lost(ShardIndex(shard))));
             }
             if !self.sim.run_until_step(self.sim.step_count() + 1)? {
                 let task_count = self.sim.task_count();
@@ -112,6 +127,11 @@ impl<'s> Life<'s> {
         self.shared.is_dealt.get()
     }
 
+    /// When the shard that was struck alone died.
+    pub fn fell_at(&self) -> Option<Time> {
+        self.fell_at.get()
+    }
+
     /// Since when a shard has been waiting for its disk.
     pub fn failing_since(&self) -> Option<Time> {
         self.shared.failing.borrow().values().min().copied()
@@ -127,18 +147,19 @@ impl<'s> Life<'s> {
 
     fn end(&self) -> Option<End> {
         let mut shard_ends = self.shared.shard_ends.borrow_mut();
-        if let Some(index) = shard_ends.iter().position(|end| end.is_err()) {
-            let failed = shard_ends.swap_remove(index).err();
-            return failed.map(|error| End::Failed(CrawlError::Shard(error)));
-        }
+        let failed = shard_ends.iter().position(Result::is_err);
         let mut steered = self.shared.steered.borrow_mut();
-        match &*steered {
-            None => return None,
-            Some((at, Ok(_))) if shard_ends.len() < usize::from(self.shard_count) => {
-                let is_late = self.sim.now() > *at + Duration::from_millis(SIM_DRAIN_MS_MAX);
+        let (at, _) = steered.as_ref()?;
+        if shard_ends.len() < usize::from(self.shard_count) {
+            let halt_ms = if failed.is_some() { LOST_SHARD_HALT_MS } else { SIM_DRAIN_MS_MAX };
+            let is_late = self.sim.now() > *at + Duration::from_millis(halt_ms);
+            let is_given_up = matches!(&*steered, Some((_, Err(_)))) && failed.is_none();
+            if !is_given_up {
                 return is_late.then_some(End::Failed(CrawlError::Endless));
             }
-            Some(_) => {}
+        }
+        if let Some(index) = failed {
+            return shard_ends.swap_remove(index).err().map(End::Failed);
         }
         let (_, steered) = steered.take()?;
         Some(match steered {
@@ -148,6 +169,16 @@ impl<'s> Life<'s> {
                 End::Done(Done { reports, failed_seeds, is_stopped })
             }
         })
+    }
+}
+
+impl Shared {
+    fn shard_ended(&self, end: Result<Report, CrawlError>) {
+        let is_lost = end.is_err();
+        self.shard_ends.borrow_mut().push(end);
+        if is_lost {
+            self.lost.step();
+        }
     }
 }
 
@@ -208,7 +239,7 @@ impl Crew {
                 world.spawn(async move {
                     let shard = ShardIndex(index);
                     let end = shard::run(own, shard, shard_plan, inbox, peers, control).await;
-                    shared.shard_ends.borrow_mut().push(end);
+                    shared.shard_ended(end.map_err(CrawlError::Shard));
                 });
             }));
         }
@@ -224,11 +255,29 @@ impl Crew {
         shared: &Shared,
     ) -> Steered {
         self.starts.drain(..).for_each(|start| start());
-        self.steer(clock, seeds, control, shared).await
+        let steering = self.steer(clock, seeds, control, shared);
+        match race(steering, shared.lost.reached(1)).await {
+            First::Left(steered) => steered,
+            First::Right(()) => self.give_up(clock).await,
+        }
     }
 
-    /// One message a shard, with all of its seeds.
-    async fn sow(&self, clock: &SimWorld, seeds: &[Url]) {
+    /// As the engine does when a shard has ended by itself: the others have a while to drain, then
+    /// they are halted. Why it ended is what the life ends with.
+    async fn give_up(&self, clock: &SimWorld) -> Steered {
+        let drain_end = clock.now() + Duration::from_millis(LOST_SHARD_DRAIN_MS);
+        self.tell_all(&Command::Drain);
+        clock.sleep_until(drain_end).await;
+        let halt_end = drain_end + Duration::from_millis(LOST_SHARD_HALT_MS);
+        for outbox in &self.outboxes {
+            // The mailbox of the one that is lost may be full for ever.
+            race(tell(outbox, &Command::Halt, clock), clock.sleep_until(halt_end)).await;
+        }
+        Err(CrawlError::Endless)
+    }
+
+    /// Visits may begin: one message a shard, with all of its seeds.
+    async fn open(&self, clock: &SimWorld, seeds: &[Url]) {
         let mut sown = vec![Vec::new(); self.outboxes.len()];
         for url in seeds {
             let owner = self.placement.of_host(url.host_key());
@@ -237,6 +286,7 @@ impl Crew {
             sown[usize::from(owner.0)].push(candidate);
         }
         for (outbox, candidates) in self.outboxes.iter().zip(sown) {
+            tell(outbox, &Command::Open, clock).await;
             tell(outbox, &Command::Seeds(candidates), clock).await;
         }
     }
@@ -269,7 +319,7 @@ impl Crew {
                         let saved_at = clock.now() + Duration::from_millis(SIM_MANIFEST_MS);
                         clock.sleep_until(saved_at).await;
                         shared.is_dealt.set(true);
-                        self.sow(clock, seeds).await;
+                        self.open(clock, seeds).await;
                         shared.is_sown.set(true);
                     }
                 }

@@ -83,6 +83,9 @@ impl Run {
         if self.plan.is_steady {
             command.push_str(" --steady");
         }
+        if self.plan.is_lone {
+            command.push_str(" --lone");
+        }
         command
     }
 

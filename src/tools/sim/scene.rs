@@ -33,6 +33,8 @@ pub struct ScenePlan {
     pub crash_count: u32,
     /// The history is to be compared with that of another version of the code.
     pub is_steady: bool,
+    /// Each of these kills one shard alone, and the rest of the process must end by itself.
+    pub is_lone: bool,
 }
 
 impl Default for ScenePlan {
@@ -48,6 +50,7 @@ impl Default for ScenePlan {
             is_broken: false,
             crash_count: 0,
             is_steady: false,
+            is_lone: false,
         }
     }
 }
@@ -227,6 +230,9 @@ fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
         // Two lives in three have as many as the one before.
         if dice.below(3) > 0 || plan.shard_count.is_some() {
             crash.shard_count = shard_count;
+        }
+        if plan.is_lone {
+            crash = Crash { lone: Some(dice.below(64) as u16), cut: None, ..crash };
         }
         shard_count = crash.shard_count;
         crawl.crashes.push(crash);

@@ -1,0 +1,90 @@
+//! Seeds on their way into the frontier, a few at a time.
+//!
+//! In: lists of seeds from the control thread, any number. Out: offers. They have a task of their
+//! own, because they wait for a journal that is behind, on a failing disk for as long as it fails,
+//! and whoever takes the mail must hear `Halt` meanwhile. Belongs to one core.
+
+use super::{Notice, Shard};
+use crate::base::Time;
+use crate::base::notify::Notify;
+use crate::flow::{Candidate, Mail};
+use crate::io::{Outbox, World};
+use crate::limits::SEED_STEP_COUNT;
+use crate::url::HostKey;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[derive(Default)]
+pub(super) struct Sowing {
+    /// As many lists as the control thread sends: one a start.
+    lists: RefCell<VecDeque<Vec<Candidate>>>,
+    wake: Notify,
+    is_active: Cell<bool>,
+}
+
+impl Sowing {
+    /// No seed waits to be offered.
+    pub(super) fn is_done(&self) -> bool {
+        !self.is_active.get() && self.lists.borrow().is_empty()
+    }
+}
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    pub(super) fn take_seeds(&self, candidates: Vec<Candidate>) {
+        self.sowing.lists.borrow_mut().push_back(candidates);
+        self.sowing.wake.poke();
+    }
+
+    pub(super) async fn keep_sowing(self: Rc<Self>) {
+        while !self.ended.get() {
+            let next = self.sowing.lists.borrow_mut().pop_front();
+            let Some(candidates) = next else {
+                self.sowing.wake.wait().await;
+                continue;
+            };
+            self.sowing.is_active.set(true);
+            self.sow(candidates).await;
+            self.sowing.is_active.set(false);
+            self.wake.poke();
+        }
+    }
+
+    /// Offers seeds a few at a time: a list of millions must neither stop the core nor outrun the
+    /// journal.
+    async fn sow(&self, candidates: Vec<Candidate>) {
+        let mut candidates = candidates.into_iter().peekable();
+        while candidates.peek().is_some() {
+            // Each step from its own time: those that were taken late would all be due at once.
+            let now = self.world.now();
+            for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
+                let host = candidate.url.host_key();
+                self.offer(candidate);
+                self.spread_start(host, now);
+            }
+            self.wake.poke();
+            self.world.yield_now().await;
+            if let Some(journal) = &self.journal
+                && journal.is_backed_up()
+            {
+                journal.durable(journal.lsn()).await;
+            }
+        }
+    }
+
+    /// A seed's host has its first turn at a moment of the opening that its name decides.
+    fn spread_start(&self, host: HostKey, now: Time) {
+        let spread_ms = self.plan.settings.start_spread_ms;
+        if spread_ms == 0 {
+            return;
+        }
+        let mut frontier = self.frontier.borrow_mut();
+        if let Some(id) = frontier.host_by_key(host) {
+            // Not the top bits: they say which core a host is on.
+            let share = f64::from(host.0 as u32) / f64::from(u32::MAX);
+            let wait = Duration::from_millis(spread_ms).mul_f64(share);
+            frontier.postpone(id, now + wait);
+        }
+    }
+}
