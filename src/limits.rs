@@ -21,16 +21,24 @@ pub const HOST_NAME_BYTES_MAX: usize = 253;
 
 /// Status line and header fields together; more fails the response.
 pub const HEAD_BYTES_MAX: usize = 64 * 1024;
-pub const HEADER_COUNT_MAX: usize = 128;
+/// Fields of one head; more fails the response. Real heads of 150 are known (one Link or Set-Cookie
+/// line for each of many), of a thousand not.
+pub const HEADER_COUNT_MAX: usize = 1_024;
+/// Fields for which there is room at once; a head with more is read a second time.
+pub const HEADER_COUNT_USUAL: usize = 128;
 /// Interim (1xx) responses before the final one; more fails the response.
 pub const INTERIM_RESPONSE_COUNT_MAX: usize = 8;
-/// Body bytes as received, before content decoding; beyond it the body is cut and so marked.
-pub const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
+/// Body bytes as received, before content decoding; beyond it the body is cut and so marked. An
+/// operator may set up to [`BODY_BYTES_MAX`]: a body is held in RAM until it is stored.
+pub const BODY_BYTES: usize = 5 * 1024 * 1024;
+pub const BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// A chunk's size line with its extensions, and all trailers together.
 pub const CHUNK_LINE_BYTES_MAX: usize = 4096;
 pub const TRAILER_BYTES_MAX: usize = 16 * 1024;
-/// Body bytes after content decoding; beyond it decoding stops and the page is marked cut.
-pub const DECODED_BYTES_MAX: usize = 20 * 1024 * 1024;
+/// Body bytes after content decoding; beyond it decoding stops and the page is marked cut. Where
+/// longer bodies are taken, it is [`DECODED_PER_BODY`] times the longest.
+pub const DECODED_BYTES: usize = 20 * 1024 * 1024;
+pub const DECODED_PER_BODY: usize = 4;
 /// Decoded over encoded, once [`RATIO_CHECK_BYTES_MIN`] were decoded; beyond it: a bomb, refused.
 pub const DECODED_RATIO_MAX: usize = 200;
 pub const RATIO_CHECK_BYTES_MIN: usize = 1024 * 1024;
@@ -89,8 +97,8 @@ pub const ROBOTS_DELAY_MS_MAX: u64 = 24 * 3_600 * 1_000;
 // --- Sitemaps -----------------------------------------------------------------------------------
 
 /// Entries taken from one sitemap: the protocol's own limit. The rest are counted and dropped. Its
-/// 50 MB are not reached: the caps of the body and of its decoding come first, and what was listed
-/// before them stands.
+/// 50 MB are not reached, unless `body_bytes_max` is raised: the caps of the body and of its
+/// decoding come first, and what was listed before them stands.
 pub const SITEMAP_URL_COUNT_MAX: usize = 50_000;
 /// Bytes of the addresses kept of one sitemap until they are routed; the rest are counted and
 /// dropped. 50,000 of 160 bytes fit.
@@ -518,9 +526,8 @@ pub const MESH_RETRY_MS: u64 = 1;
 // --- Store --------------------------------------------------------------------------------------
 
 /// One WARC record unpacked, header and block. A longer response is refused by the store; a member
-/// that unpacks to more is refused by the reader. Above the body cap by far, as chunk framing is
-/// stored too.
-pub const WARC_RECORD_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// that unpacks to more is refused by the reader. Above the longest body that may be asked for.
+pub const WARC_RECORD_BYTES_MAX: usize = BODY_BYTES_MAX + 1024 * 1024;
 /// A shard's write buffer. It is handed to the disk once it is this full, and the next one filled.
 /// A single record may overfill it.
 pub const WRITE_BUFFER_BYTES: usize = 8 * 1024 * 1024;
@@ -529,15 +536,20 @@ pub const WRITE_BUFFER_OVER_BYTES: usize = 1024 * 1024;
 /// Bytes of one write past the page cache that must be copied first, and of the memory that it is
 /// made from. Large enough for the disk, small enough for the second-level cache.
 pub const DIRECT_WRITE_BYTES: usize = 512 * 1024;
+/// Bytes of one write past the page cache that need no copy; a longer buffer takes several. The
+/// ring's own bound for one operation is above it: a write that comes back short counts as failed.
+pub const DIRECT_WRITE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Writes past the page cache begin and end at multiples of this, in the file and in memory.
 pub const DIRECT_BLOCK_BYTES: usize = 4_096;
 /// In memory this is enough: no disk controller asks for more.
 pub const DIRECT_ALIGN_BYTES: usize = 512;
 const _: () = assert!(DIRECT_WRITE_BYTES.is_multiple_of(DIRECT_BLOCK_BYTES));
+const _: () = assert!(DIRECT_WRITE_BYTES_MAX.is_multiple_of(DIRECT_BLOCK_BYTES));
 const _: () = assert!(DIRECT_BLOCK_BYTES.is_multiple_of(DIRECT_ALIGN_BYTES));
 /// Write buffers of a shard that are full and not proven durable: in line for the disk, with it, or
-/// in the file; then writers wait. As many are kept for reuse. At 180 MB/s a disk may
-/// stand still for half a second before anyone waits.
+/// in the file; then writers wait. Their bytes are bounded as well, for a record may overfill one:
+/// once they have as many together as so many buffers, writers wait too. As many are kept for
+/// reuse. At 180 MB/s a disk may stand still for half a second before anyone waits.
 pub const WRITE_BUFFER_COUNT_MAX: usize = 16;
 /// Index lines of the open WARC file, kept until it is closed; at the bound the file is closed
 /// early.
@@ -629,9 +641,12 @@ pub const BENCH_LATENCY_DELAY_MS: u64 = 500;
 const _: () = {
     assert!(HOST_NAME_BYTES_MAX < URL_BYTES_MAX, "a URL with the longest host fits");
     assert!(SLOT_COUNT >= SHARD_COUNT_MAX, "every core can own a slot");
-    assert!(DECODED_BYTES_MAX >= BODY_BYTES_MAX, "an uncoded body is never cut by the decoder");
+    assert!(DECODED_BYTES >= BODY_BYTES, "an uncoded body is never cut by the decoder");
+    assert!(DECODED_PER_BODY >= 1, "nor a longer one, where longer ones are taken");
+    assert!(BODY_BYTES <= BODY_BYTES_MAX);
     assert!(ROBOTS_BYTES_MAX >= 500 * 1024, "RFC 9309 2.5");
     assert!(HEAD_BYTES_MAX > URL_BYTES_MAX, "a Location header fits");
+    assert!(HEADER_COUNT_USUAL <= HEADER_COUNT_MAX);
     assert!(DNS_TCP_BYTES_MAX >= DNS_UDP_BYTES_MAX as usize, "TCP is the way out of truncation");
     assert!(DNS_TCP_BYTES_MAX <= u16::MAX as usize, "the length prefix has two bytes");
     assert!(DNS_CACHE_COUNT_MAX <= u32::MAX as usize, "places in the cache are u32");
@@ -639,9 +654,9 @@ const _: () = {
     assert!(DNS_NEGATIVE_SECONDS_MIN <= DNS_NEGATIVE_SECONDS_MAX);
     assert!(HEAD_BYTES_MAX <= u32::MAX as usize / 4, "spans of a head, unfolded too, are u32");
     assert!(CHUNK_EXTENSION_BYTES_MAX >= CHUNK_LINE_BYTES_MAX);
-    assert!(DECODED_BYTES_MAX > RATIO_CHECK_BYTES_MIN, "a bomb is met before the output cap");
+    assert!(DECODED_BYTES > RATIO_CHECK_BYTES_MIN, "a bomb is met before the output cap");
     assert!(SIMHASH_WORD_COUNT_MIN >= 3, "a shingle has three words");
-    assert!(SIMHASH_SHINGLE_COUNT_MAX > DECODED_BYTES_MAX / 2, "a page is never cut by SimHash");
+    assert!(SIMHASH_SHINGLE_COUNT_MAX > DECODED_BYTES / 2, "a page is never cut by SimHash");
     assert!(RING_STILL_LOOK_COUNT * RING_WATCH_MS > RING_SLEEP_MS_MAX, "sleep is no standstill");
     assert!(RING_TELL_MS > RING_STILL_LOOK_COUNT * RING_WATCH_MS, "a word after a nudge");
     assert!(RING_STILL_MS_MAX > RING_TELL_MS, "the end after a word");
@@ -661,10 +676,10 @@ const _: () = {
     assert!(LINK_MEMO_MB_MAX << 20 <= 1 << 37, "sets of 32 bytes are numbered by 32 bits");
     assert!(SEED_LINE_BYTES_MAX > URL_BYTES_MAX, "every URL we take fits a line");
     assert!(SETTING_TEXT_BYTES_MAX * 8 <= HEAD_BYTES_MAX, "a User-Agent fits a request");
-    assert!(TRY_LINE_BYTES_MAX >= DECODED_BYTES_MAX * 3, "a page fits a line, escaped or base64");
-    assert!(WARC_RECORD_BYTES_MAX >= 2 * (BODY_BYTES_MAX + HEAD_BYTES_MAX), "framing fits");
+    assert!(TRY_LINE_BYTES_MAX >= DECODED_BYTES * 3, "a page fits a line, escaped or base64");
+    assert!(WARC_RECORD_BYTES_MAX >= BODY_BYTES_MAX + 4 * HEAD_BYTES_MAX, "every body fits");
     assert!(STREAM_CHUNK_COUNT_MAX * 4 <= RING_BUFFER_COUNT as usize);
-    assert!(WEB_PAGE_BYTES_MAX < BODY_BYTES_MAX, "the crawler cuts no synthetic page");
+    assert!(WEB_PAGE_BYTES_MAX < BODY_BYTES, "the crawler cuts no synthetic page");
     assert!(WEB_LINK_COUNT_MAX as usize * 2 <= PAGE_LINK_COUNT_MAX);
     assert!(FINGERPRINT_HOST_BITS >= SLOT_BITS, "a fingerprint begins with its slot");
     assert!(FINGERPRINT_HOST_BITS <= 64, "the low half is the URL's own: tables go by it");

@@ -108,8 +108,10 @@ settings! {
             "Wait for the end of a response's head, from the request on.";
         body_timeout_ms: u64 = 60_000, 10..=500_000, "ms",
             "Wait for the end of a body, from its first byte; then it is cut and so marked.";
-        body_bytes_max: usize = limits::BODY_BYTES_MAX, 1_024..=limits::BODY_BYTES_MAX, "bytes",
-            "Longest body as received; longer ones are cut and so marked.";
+        body_bytes_max: usize = limits::BODY_BYTES, 1_024..=limits::BODY_BYTES_MAX, "bytes",
+            "Longest body as received; longer ones are cut and so marked. A body is held in RAM \
+             until it is stored, and its digest is made in one go: 100 MB keep a core for a \
+             tenth of a second.";
 
         retry_count_max: u8 = 3, 0..=10, "",
             "Retries of a transient failure before a URL becomes a dead letter.";

@@ -15,8 +15,8 @@
 
 use super::inflate::{Deflate, Gzip, Output};
 use crate::limits::{
-    CONTENT_CODING_COUNT_MAX, DECODE_SCRATCH_BYTES, DECODED_BYTES_MAX, DECODED_RATIO_MAX,
-    DECODER_IDLE_COUNT_MAX, RATIO_CHECK_BYTES_MIN, ZSTD_WINDOW_LOG_MAX,
+    CONTENT_CODING_COUNT_MAX, DECODE_SCRATCH_BYTES, DECODED_BYTES, DECODED_PER_BODY,
+    DECODED_RATIO_MAX, DECODER_IDLE_COUNT_MAX, RATIO_CHECK_BYTES_MIN, ZSTD_WINDOW_LOG_MAX,
 };
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::Decompress;
@@ -41,7 +41,7 @@ pub enum DecodeError {
     Corrupt(Coding),
     /// The input ended before the coding's own end.
     Cut(Coding),
-    /// [`DECODED_BYTES_MAX`] reached; exactly so many bytes were delivered.
+    /// The pool's bound was reached; exactly so many bytes were delivered.
     TooLarge,
     /// Unpacks to more than [`DECODED_RATIO_MAX`] times what came.
     Bomb,
@@ -100,8 +100,9 @@ pub struct Decoder {
 }
 
 /// Idle contexts of one core. Owned by whoever drives the fetches; there is no global one.
-#[derive(Default)]
 pub struct DecoderPool {
+    /// Of one body, decoded.
+    decoded_bytes_max: usize,
     inflates: Vec<Decompress>,
     zstds: Vec<DCtx<'static>>,
     scratches: Vec<Box<[u8]>>,
@@ -122,10 +123,11 @@ enum Engine {
 
 type BrotliContext = BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>;
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Meter {
     wire_bytes: usize,
     decoded_bytes: usize,
+    decoded_bytes_max: usize,
 }
 
 impl Coding {
@@ -181,9 +183,22 @@ impl Decoder {
     }
 }
 
+impl Default for DecoderPool {
+    fn default() -> DecoderPool {
+        DecoderPool::for_bodies(DECODED_BYTES / DECODED_PER_BODY)
+    }
+}
+
 impl DecoderPool {
     pub fn new() -> DecoderPool {
         DecoderPool::default()
+    }
+
+    /// For bodies that are as long as this when they come.
+    pub fn for_bodies(body_bytes_max: usize) -> DecoderPool {
+        let decoded_bytes_max = body_bytes_max.saturating_mul(DECODED_PER_BODY).max(DECODED_BYTES);
+        let (inflates, zstds, scratches) = (Vec::new(), Vec::new(), Vec::new());
+        DecoderPool { decoded_bytes_max, inflates, zstds, scratches }
     }
 
     /// A decoder for all Content-Encoding lines of a response, in order; none is no coding.
@@ -206,7 +221,9 @@ impl DecoderPool {
         for &coding in codings[..count].iter().rev() {
             stages.push(self.stage(coding)?);
         }
-        Ok(Decoder { stages, meter: Meter::default(), failed: None })
+        let decoded_bytes_max = self.decoded_bytes_max;
+        let meter = Meter { wire_bytes: 0, decoded_bytes: 0, decoded_bytes_max };
+        Ok(Decoder { stages, meter, failed: None })
     }
 
     /// Takes a decoder's contexts back, finished or not.
@@ -274,7 +291,7 @@ fn run(
     sink: &mut dyn FnMut(&[u8]),
 ) -> Result<(), DecodeError> {
     let Some((stage, next)) = stages.split_first_mut() else {
-        let room = DECODED_BYTES_MAX - meter.decoded_bytes;
+        let room = meter.decoded_bytes_max - meter.decoded_bytes;
         let fits = &input[..input.len().min(room)];
         meter.decoded_bytes += fits.len();
         if !fits.is_empty() {
@@ -291,7 +308,7 @@ fn run(
         if is_bomb {
             return Err(Fault::Other(DecodeError::Bomb));
         }
-        if !next.is_empty() && *produced_bytes > DECODED_BYTES_MAX {
+        if !next.is_empty() && *produced_bytes > meter.decoded_bytes_max {
             return Err(Fault::Other(DecodeError::TooLarge));
         }
         run(next, meter, piece, sink).map_err(Fault::Other)

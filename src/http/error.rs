@@ -9,7 +9,8 @@ pub enum HttpError {
     Version,
     /// Not three digits, below 100, or followed by something that is no reason phrase.
     Status,
-    /// An empty name, a blank before the colon, or a byte that no name may have.
+    /// An empty name, a byte that no name may have, or a blank before the colon of a field that
+    /// says where the message ends.
     HeaderName,
     HeaderValue,
     /// A CR without its LF.

@@ -9,7 +9,9 @@
 //! are in them.
 
 use super::HttpError;
-use crate::limits::{HEAD_BYTES_MAX, HEADER_COUNT_MAX, LEADING_BLANK_BYTES_MAX};
+use crate::limits::{
+    HEAD_BYTES_MAX, HEADER_COUNT_MAX, HEADER_COUNT_USUAL, LEADING_BLANK_BYTES_MAX,
+};
 use memchr::{memchr, memchr2};
 use std::mem::MaybeUninit;
 
@@ -35,6 +37,7 @@ pub struct ResponseHead {
     fields: Vec<Field>,
     status: u16,
     version: Version,
+    has_spaced_names: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,13 +90,35 @@ impl ResponseHead {
         self.fields.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
+    /// A blank before a colon was taken off.
+    pub(super) fn has_spaced_names(&self) -> bool {
+        self.has_spaced_names
+    }
+
     /// `raw` is one whole head, from its `H` to its blank line.
     fn parse(raw: &[u8]) -> Result<ResponseHead, HttpError> {
-        let mut fields = [const { MaybeUninit::uninit() }; HEADER_COUNT_MAX];
+        let mut fields = [const { MaybeUninit::uninit() }; HEADER_COUNT_USUAL];
+        match ResponseHead::parse_into(raw, &mut fields) {
+            // Rare, so that the stack of every other head need not have room for so many.
+            Err(HttpError::TooManyHeaders) => {
+                let mut fields = vec![MaybeUninit::uninit(); HEADER_COUNT_MAX];
+                ResponseHead::parse_into(raw, &mut fields)
+            }
+            parsed => parsed,
+        }
+    }
+
+    fn parse_into<'r>(
+        raw: &'r [u8],
+        fields: &mut [MaybeUninit<httparse::Header<'r>>],
+    ) -> Result<ResponseHead, HttpError> {
         let mut response = httparse::Response::new(&mut []);
         let mut config = httparse::ParserConfig::default();
         config.allow_obsolete_multiline_headers_in_responses(true);
-        let parsed = config.parse_response_with_uninit_headers(&mut response, raw, &mut fields)?;
+        // RFC 9112 5.1 has proxies take the blank off. A client may, where it moves no message's
+        // end: see `refuse_spaced_framing`.
+        config.allow_spaces_after_header_name_in_responses(true);
+        let parsed = config.parse_response_with_uninit_headers(&mut response, raw, fields)?;
         let (Some(status), Some(minor)) = (response.code, response.version) else {
             return Err(HttpError::NotHttp);
         };
@@ -106,8 +131,13 @@ impl ResponseHead {
         let mut bytes = Vec::with_capacity(raw.len());
         bytes.extend_from_slice(raw);
         let mut spans = Vec::with_capacity(response.headers.len());
+        let mut has_spaced_names = false;
         for header in response.headers.iter() {
             let name = Span::within(raw, header.name.as_bytes());
+            if raw.get(name.end()) != Some(&b':') {
+                refuse_spaced_framing(header.name)?;
+                has_spaced_names = true;
+            }
             let value = match memchr2(b'\r', b'\n', header.value) {
                 None => Span::within(raw, header.value),
                 Some(_) => unfold(header.value, &mut bytes),
@@ -121,13 +151,28 @@ impl ResponseHead {
             fields: spans,
             status,
             version: if minor == 0 { Version::Http10 } else { Version::Http11 },
+            has_spaced_names,
         })
+    }
+}
+
+/// Another reader may not know these by a name with a blank behind it, and see the message end
+/// elsewhere.
+fn refuse_spaced_framing(name: &str) -> Result<(), HttpError> {
+    let framing = ["content-length", "transfer-encoding"];
+    match framing.iter().any(|field| name.eq_ignore_ascii_case(field)) {
+        true => Err(HttpError::HeaderName),
+        false => Ok(()),
     }
 }
 
 impl Span {
     fn of(self, bytes: &[u8]) -> &[u8] {
         &bytes[self.start as usize..][..self.len as usize]
+    }
+
+    fn end(self) -> usize {
+        self.start as usize + self.len as usize
     }
 
     /// Where `part`, a slice of `whole`, lies in it.
@@ -202,12 +247,15 @@ impl HeadReader {
         let used = end.unwrap_or(text.len().min(room));
         if let (Some(end), true) = (end, self.collected.is_empty()) {
             check_start(&text[..end])?;
-            return Ok((blank_bytes + end, Some(ResponseHead::parse(&text[..end])?)));
+            let head = ResponseHead::parse(&text[..end])?;
+            self.lenient |= head.has_spaced_names();
+            return Ok((blank_bytes + end, Some(head)));
         }
         self.collected.extend_from_slice(&text[..used]);
         check_start(&self.collected)?;
         if end.is_some() {
             let head = ResponseHead::parse(&self.collected)?;
+            self.lenient |= head.has_spaced_names();
             self.collected.clear();
             return Ok((blank_bytes + used, Some(head)));
         }
@@ -222,7 +270,7 @@ impl HeadReader {
         !self.collected.is_empty() || self.blank_bytes > 0
     }
 
-    /// The head had bare LF line ends, or blank lines before it.
+    /// The head had bare LF line ends, blanks before a colon, or blank lines before it.
     pub(super) fn was_lenient(&self) -> bool {
         self.lenient || self.blank_bytes > 0
     }
@@ -321,7 +369,13 @@ mod tests {
             (b"HTTP/1.1 099 OK\r\n\r\n", HttpError::Status),
             (b"HTTP/1.1 2x0 OK\r\n\r\n", HttpError::Status),
             (b"HTTP/1.1 -20 OK\r\n\r\n", HttpError::Status),
-            (b"HTTP/1.1 200 OK\r\nA : 1\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\ncontent-length\t: 1\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\nTransfer-encoding  : x\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\nA B: 1\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\nA\x0b: 1\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\n : 1\r\n\r\n", HttpError::HeaderName),
+            (b"HTTP/1.1 200 OK\r\nA \r\n\r\n", HttpError::HeaderName),
             (b"HTTP/1.1 200 OK\r\n: 1\r\n\r\n", HttpError::HeaderName),
             (b"HTTP/1.1 200 OK\r\n A: 1\r\n\r\n", HttpError::HeaderName),
             (b"HTTP/1.1 200 OK\r\nA: 1\rB: 2\r\n\r\n", HttpError::HeaderValue),
@@ -362,6 +416,30 @@ mod tests {
         assert!(parse(head(HEADER_COUNT_MAX).as_bytes()).is_ok());
         let many = head(HEADER_COUNT_MAX + 1);
         assert_eq!(parse(many.as_bytes()).err(), Some(HttpError::TooManyHeaders));
+    }
+
+    #[test]
+    fn lenient_a_blank_before_a_colon_costs_neither_the_answer_nor_its_name() {
+        let raw = b"HTTP/1.1 200 OK\r\nX-Sp : a\r\nY-Tab \t: b\r\nContent-Length: 1\r\n\r\n";
+        for step in [raw.len(), 1, 7] {
+            let (mut reader, mut found) = (HeadReader::default(), None);
+            for piece in raw.chunks(step) {
+                found = reader.feed(piece).unwrap().1.or(found);
+            }
+            let head = found.expect("a head");
+            assert_eq!(head.header("x-sp"), Some(&b"a"[..]));
+            assert_eq!(head.header("y-tab"), Some(&b"b"[..]));
+            assert_eq!(head.raw(), raw, "kept as it came");
+            assert!(reader.was_lenient(), "its connection is not used again");
+        }
+    }
+
+    #[test]
+    fn a_head_of_150_fields_is_read_whole() {
+        let lines: String = (0..150).map(|number| format!("X-{number}: {number}\r\n")).collect();
+        let head = parse(format!("HTTP/1.1 200 OK\r\n{lines}\r\n").as_bytes()).unwrap();
+        assert_eq!(head.headers().count(), 150);
+        assert_eq!(head.header("X-149"), Some(&b"149"[..]));
     }
 
     #[test]

@@ -10,8 +10,9 @@
 //! it; a value stays on the core that made it.
 //!
 //! Where we are more lenient than the grammar, because servers are, the connection is not reused:
-//! bare LF line ends in a head (RFC 9112 2.2 allows), blank lines before it, blanks after a chunk
-//! size. Where the grammar is broken in a way that moves a message's end, the response is refused.
+//! bare LF line ends in a head (RFC 9112 2.2 allows), blank lines before it, blanks before a
+//! field's colon, blanks after a chunk size. Where the grammar is broken in a way that moves a
+//! message's end, the response is refused.
 
 mod body;
 mod content_type;

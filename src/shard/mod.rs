@@ -292,7 +292,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             errands: RefCell::default(),
             sitemaps: RefCell::new(sitemaps),
             client: Client::new(world.clone(), &agent, Patience::of(settings), tls),
-            decoders: RefCell::default(),
+            decoders: RefCell::new(DecoderPool::for_bodies(settings.body_bytes_max)),
             normaliser: Normaliser::new(&settings.extra_parameters),
             digests: RefCell::default(),
             near: RefCell::default(),

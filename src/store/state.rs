@@ -4,10 +4,15 @@
 use super::StoreError;
 use super::gather::{Batch, Gatherer, Seal, new_buffer};
 use crate::base::Time;
-use crate::limits::{WRITE_BUFFER_BYTES, WRITE_BUFFER_COUNT_MAX};
+use crate::limits::{WRITE_BUFFER_BYTES, WRITE_BUFFER_COUNT_MAX, WRITE_BUFFER_OVER_BYTES};
 use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
+
+/// What may wait for the disk together. Buffers have some more than they are meant to, each its
+/// last record, so the count is met first; a body far above the usual is met here.
+const WRITE_BYTES_MAX: usize =
+    WRITE_BUFFER_COUNT_MAX * (WRITE_BUFFER_BYTES + WRITE_BUFFER_OVER_BYTES);
 
 /// A buffer on its way to the file.
 struct Sealed {
@@ -29,6 +34,9 @@ pub(super) struct State {
     sealed: VecDeque<Sealed>,
     /// Batches that the task has, written or about to be, and not proven durable.
     pub(super) unsynced_count: usize,
+    pub(super) unsynced_bytes: usize,
+    /// Of the buffers that wait.
+    sealed_bytes: usize,
     /// Empty buffers, between a sync and the next seal: a fresh one costs page faults.
     spare: Vec<Vec<u8>>,
     pub(super) flushed_through: u64,
@@ -59,6 +67,8 @@ impl State {
             gatherer,
             sealed: VecDeque::new(),
             unsynced_count: 0,
+            unsynced_bytes: 0,
+            sealed_bytes: 0,
             spare: Vec::new(),
             flushed_through: 0,
             synced_through: 0,
@@ -108,6 +118,7 @@ impl State {
         let empty = self.spare.pop().unwrap_or_else(new_buffer);
         match self.gatherer.seal(empty, seal) {
             Ok(batch) => {
+                self.sealed_bytes += batch.bytes.len();
                 self.sealed.push_back(Sealed { batch, since: self.filling_since });
                 // What stays is as old at the most.
                 self.filling_since = self.filling_since.filter(|_| !self.gatherer.is_empty());
@@ -122,6 +133,7 @@ impl State {
 
     fn is_at_bound(&self) -> bool {
         self.sealed.len() + self.unsynced_count >= WRITE_BUFFER_COUNT_MAX
+            || self.sealed_bytes + self.unsynced_bytes >= WRITE_BYTES_MAX
     }
 
     pub(super) fn has_sealed(&self) -> bool {
@@ -194,6 +206,7 @@ impl State {
     fn take_sealed(&mut self, fit: impl Fn(&Batch) -> bool) -> Option<Batch> {
         self.sealed.front().filter(|next| fit(&next.batch))?;
         let Sealed { batch, since } = self.sealed.pop_front()?;
+        self.sealed_bytes -= batch.bytes.len();
         self.writing_since = since;
         Some(batch)
     }

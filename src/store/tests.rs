@@ -205,6 +205,36 @@ fn writers_wait_while_all_buffers_are_full() {
 }
 
 #[test]
+fn a_body_of_any_size_that_may_be_asked_for_is_stored_and_such_bodies_are_bounded_together() {
+    let world = Fake::default();
+    let store = open(&world, StoreSettings::default());
+    world.hold_appends(true);
+    let size = 40 * 1024 * 1024;
+    let page = TestPage::new(0, size);
+    let mut written = 0;
+    loop {
+        let stored = page.stored();
+        let mut write = pin!(store.write(&stored));
+        if world.settle(write.as_mut()).is_some() {
+            written += 1;
+            assert!(written < 100, "somebody waits");
+            continue;
+        }
+        // One more than fit, and the one in the buffer that cannot be sealed.
+        let fit = (WRITE_BUFFER_COUNT_MAX * WRITE_BUFFER_BYTES).div_ceil(size);
+        assert!(written <= fit + 2, "{written} of {size} bytes are held");
+        world.hold_appends(false);
+        world.run(write).unwrap();
+        break;
+    }
+    world.run(store.close()).unwrap();
+    let all = stored_records(&world);
+    let blocks = all.iter().filter(|record| record.kind() == "response");
+    assert!(blocks.into_iter().all(|record| record.block() == page.response));
+    assert_eq!(stored_urls(&world).len(), written + 1);
+}
+
+#[test]
 fn full_buffers_are_synced_before_they_hold_up_writers_for_good() {
     let world = Fake::default();
     let sync_bytes = 4 * (WRITE_BUFFER_COUNT_MAX * WRITE_BUFFER_BYTES) as u64;

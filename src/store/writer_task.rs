@@ -94,7 +94,9 @@ impl<W: StoreWorld> WriterTask<W> {
     }
 
     fn note_unsynced(&self) {
-        self.shared.state.borrow_mut().unsynced_count = self.unsynced.len();
+        let mut state = self.shared.state.borrow_mut();
+        state.unsynced_count = self.unsynced.len();
+        state.unsynced_bytes = self.unsynced.iter().map(|batch| batch.bytes.len()).sum();
     }
 
     /// Appends the batches from `first` on to the file, which is made if it must be.

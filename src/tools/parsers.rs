@@ -10,7 +10,7 @@ use crate::base::escape_cut;
 use crate::control::json_line;
 use crate::html::{LinkKind, LolReader, PageReader, RobotsMeta};
 use crate::http::{ContentType, Event, HttpError, Method, ResponseReader};
-use crate::limits::{DECODED_BYTES_MAX, TRY_LINE_BYTES_MAX};
+use crate::limits::{DECODED_BYTES, TRY_LINE_BYTES_MAX};
 use crate::robotstxt::Robots;
 use crate::seed::lines::{Line, LineReader};
 use crate::simhash::SimHasher;
@@ -259,7 +259,7 @@ fn source_bytes(
             let mut bytes = Vec::new();
             let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
             // As the crawl would: what is longer is cut.
-            let mut file = file.take(DECODED_BYTES_MAX as u64);
+            let mut file = file.take(DECODED_BYTES as u64);
             file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
             Ok(bytes)
         }

@@ -147,6 +147,7 @@ impl StoredRecord {
 
 /// A file's records, from its bytes in any pieces.
 pub struct Reader {
+    record_bytes_max: usize,
     inflate: Decompress,
     bytes: Vec<u8>,
     /// Compressed bytes of the member under way.
@@ -156,8 +157,12 @@ pub struct Reader {
 
 impl Reader {
     pub fn new() -> Reader {
-        let inflate = Decompress::new_gzip(15);
-        Reader { inflate, bytes: Vec::new(), member_len: 0, whole_through: 0 }
+        Reader::with_limit(WARC_RECORD_BYTES_MAX)
+    }
+
+    fn with_limit(record_bytes_max: usize) -> Reader {
+        let (inflate, bytes) = (Decompress::new_gzip(15), Vec::new());
+        Reader { record_bytes_max, inflate, bytes, member_len: 0, whole_through: 0 }
     }
 
     /// Takes bytes from `piece` up to the end of the record under way, at most; says how many, and
@@ -176,7 +181,7 @@ impl Reader {
             let step = (self.inflate.total_in() - before) as usize;
             taken += step;
             self.member_len += step as u64;
-            if self.bytes.len() > WARC_RECORD_BYTES_MAX {
+            if self.bytes.len() > self.record_bytes_max {
                 return Err(ReadError::TooLarge);
             }
             if status == Status::StreamEnd {
@@ -352,10 +357,13 @@ mod tests {
     #[test]
     fn a_member_that_unpacks_beyond_the_limit_is_refused() {
         let mut member = Vec::new();
-        let zeros = vec![0; WARC_RECORD_BYTES_MAX + 1];
+        const LIMIT: usize = 4 * 1024 * 1024;
+        let zeros = vec![0; LIMIT + 1];
         let mut context = super::super::gzip::deflate_context(1);
         super::super::gzip::append_deflated(&mut member, &mut context, &[&zeros]);
-        assert!(member.len() < WARC_RECORD_BYTES_MAX / 100);
-        assert_eq!(records(&member).next(), Some(Err(ReadError::TooLarge)));
+        assert!(member.len() < LIMIT / 100);
+        assert_eq!(Reader::with_limit(LIMIT).feed(&member), Err(ReadError::TooLarge));
+        // Under the limit it fails later: it is no record.
+        assert_eq!(Reader::with_limit(LIMIT + 1).feed(&member), Err(ReadError::BadHeader));
     }
 }

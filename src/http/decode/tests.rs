@@ -246,14 +246,29 @@ fn a_bomb_that_a_second_coding_swallows_is_still_met() {
 
 #[test]
 fn decoded_bytes_are_cut_exactly_at_the_limit() {
-    let body = page(DECODED_BYTES_MAX + 5);
+    let body = page(DECODED_BYTES + 5);
     for (encoding, wire) in [("identity", body.clone()), ("zstd", zstd(&body))] {
         let (decoded, result) = decode(encoding, &wire, 16 * 1024);
         assert_eq!(result, Err(DecodeError::TooLarge), "{encoding}");
-        assert!(decoded == body[..DECODED_BYTES_MAX], "{encoding}");
+        assert!(decoded == body[..DECODED_BYTES], "{encoding}");
     }
-    let (decoded, result) = decode("identity", &body[..DECODED_BYTES_MAX], 16 * 1024);
-    assert_eq!((decoded.len(), result), (DECODED_BYTES_MAX, Ok(())));
+    let (decoded, result) = decode("identity", &body[..DECODED_BYTES], 16 * 1024);
+    assert_eq!((decoded.len(), result), (DECODED_BYTES, Ok(())));
+}
+
+#[test]
+fn a_pool_for_longer_bodies_decodes_longer_ones() {
+    let body = page(DECODED_BYTES + 5);
+    let mut pool = DecoderPool::for_bodies(DECODED_BYTES);
+    let mut decoder = pool.decoder([&b"zstd"[..]]).unwrap();
+    let mut decoded = Vec::new();
+    decoder.push(&zstd(&body), &mut |piece| decoded.extend_from_slice(piece)).unwrap();
+    assert_eq!(decoder.finish(), Ok(()));
+    assert!(decoded == body);
+    let mut none = pool.decoder([&b"identity"[..]]).unwrap();
+    let longest = vec![0; DECODED_BYTES * DECODED_PER_BODY];
+    assert_eq!(none.push(&longest, &mut |_| {}), Ok(()));
+    assert_eq!(none.push(b"x", &mut |_| {}), Err(DecodeError::TooLarge));
 }
 
 #[test]

@@ -8,7 +8,9 @@
 //! the page cache, and once more with the rest of its block when that comes. The kernel keeps both
 //! ways coherent. Owned by one file of one core.
 
-use crate::limits::{DIRECT_ALIGN_BYTES, DIRECT_BLOCK_BYTES, DIRECT_WRITE_BYTES};
+use crate::limits::{
+    DIRECT_ALIGN_BYTES, DIRECT_BLOCK_BYTES, DIRECT_WRITE_BYTES, DIRECT_WRITE_BYTES_MAX,
+};
 use std::cell::RefCell;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -48,6 +50,7 @@ impl Direct {
         if whole == 0 {
             return None;
         }
+        let whole = whole.min(DIRECT_WRITE_BYTES_MAX);
         let lead = (DIRECT_BLOCK_BYTES - tail.len()) % DIRECT_BLOCK_BYTES;
         let goes_as_it_lies = bytes[lead..].as_ptr().align_offset(DIRECT_ALIGN_BYTES) == 0;
         if tail.is_empty() && goes_as_it_lies {

@@ -15,6 +15,12 @@ pub(super) fn genuine(ask: &Ask<'_>) -> Script {
     Script::page(&format!("<title>genuine</title>{} {}", ask.name, ask.target))
 }
 
+/// The same with more fields in its head.
+fn genuine_with(fields: &str, ask: &Ask<'_>) -> Script {
+    let page = format!("<title>genuine</title>{} {}", ask.name, ask.target);
+    Script::with_fields(200, &format!("Content-Type: text/html\r\n{fields}"), page.as_bytes())
+}
+
 /// An honest host: two pages on one connection.
 pub(super) fn honest(ask: &Ask<'_>) -> Script {
     Script::page(&format!("<title>{}</title><a href=/next>next</a>", ask.name))
@@ -136,6 +142,15 @@ pub(super) fn folded(_: &Ask<'_>) -> Script {
 
 pub(super) fn space_before_colon(_: &Ask<'_>) -> Script {
     Script::raw(200, format!("{HTML}Content-Length : 5\r\n\r\nhello")).send(FORGED)
+}
+
+pub(super) fn space_before_other(ask: &Ask<'_>) -> Script {
+    genuine_with("X-Sp : a\r\n", ask)
+}
+
+pub(super) fn fields_many(ask: &Ask<'_>) -> Script {
+    let fields: String = (0..150).map(|number| format!("X-{number}: of many\r\n")).collect();
+    genuine_with(&fields, ask)
 }
 
 pub(super) fn no_status_line(_: &Ask<'_>) -> Script {
