@@ -10,6 +10,7 @@ mod value;
 pub use declare::Setting;
 pub use value::{Any, Extractor, Stay, Text, Value};
 
+use crate::http;
 use crate::limits;
 use declare::settings;
 use std::fmt;
@@ -106,6 +107,12 @@ settings! {
             "Wait for the first byte of a response, from the request on.";
         head_timeout_ms: u64 = 30_000, 10..=300_000, "ms",
             "Wait for the end of a response's head, from the request on.";
+        accept_encoding: String = http::ACCEPT_ENCODING.to_owned(), Text::Codings, "",
+            "Content codings that servers are offered, the best first: gzip, deflate, br, zstd; \
+             empty offers none. Bodies are stored as they come, and gzip alone is read by all who \
+             replay them: warcio 1.8 knows no zstd, shows br as noise without its brotli package \
+             and fails with a new one. br also takes about three times as long to decode. What a \
+             server sends unasked is decoded all the same.";
         body_timeout_ms: u64 = 60_000, 10..=500_000, "ms",
             "Wait for the end of a body, from its first byte; then it is cut and so marked.";
         body_bytes_max: usize = limits::BODY_BYTES, 1_024..=limits::BODY_BYTES_MAX, "bytes",

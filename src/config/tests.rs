@@ -64,6 +64,19 @@ fn a_bad_value_is_named_with_its_key_and_what_is_allowed() {
 }
 
 #[test]
+fn only_codings_that_can_be_decoded_are_offered() {
+    let read = |text: &str| Settings::from_toml(&format!("accept_encoding = \"{text}\""));
+    assert_eq!(Settings::default().accept_encoding, "gzip");
+    for good in ["", "gzip", "gzip, br", "zstd,br , gzip", "deflate"] {
+        assert_eq!(read(good).unwrap().accept_encoding, good);
+    }
+    for bad in ["gzip, gzip", "compress", "gzip;q=1", "gzip,", " ", "gzip\\r\\nX: y", "GZIP", "*"] {
+        let error = read(bad).expect_err(bad).to_string();
+        assert!(error.contains("of gzip, deflate, br, zstd"), "{bad}: {error}");
+    }
+}
+
+#[test]
 fn a_contact_cannot_break_out_of_the_user_agent() {
     for contact in ["a@b\\r\\nX: y", "a@b (c)", "a@b)", "nobody", "ä@b", "a@\\u202eb"] {
         assert!(error_of(&format!("contact = \"{contact}\"")).contains("e-mail"), "{contact}");

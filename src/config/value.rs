@@ -1,6 +1,7 @@
 //! The kinds of values a setting may have: how each is read from TOML, checked and shown.
 
 use super::ConfigError;
+use crate::http::Coding;
 use crate::limits::{SETTING_LIST_COUNT_MAX, SETTING_TEXT_BYTES_MAX};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -33,6 +34,8 @@ pub enum Text {
     Contact,
     /// A query parameter's name.
     Parameter,
+    /// Content codings, of those that we can decode, with commas between.
+    Codings,
 }
 
 /// Reads `value`, checks it, and puts it in its place.
@@ -118,11 +121,15 @@ impl Value for String {
     }
 
     fn is_allowed(&self, allowed: &Text) -> bool {
+        if let Text::Codings = allowed {
+            return are_codings(self);
+        }
         let plain = self.bytes().all(|b| b.is_ascii_graphic() && !b"()<>\"\\".contains(&b));
         let shape = match allowed {
             // Empty means none; the engine asks for one before it crawls public hosts.
             Text::Contact => self.is_empty() || self.contains("://") || self.contains('@'),
             Text::Parameter => !self.is_empty() && !self.contains(['=', '&', '#']),
+            Text::Codings => true,
         };
         plain && shape && self.len() <= SETTING_TEXT_BYTES_MAX
     }
@@ -138,8 +145,21 @@ impl Value for String {
                  ASCII, no spaces, quotes, backslashes, parentheses or angle brackets"
             ),
             Text::Parameter => "the names of query parameters".into(),
+            Text::Codings => format!(
+                "content codings that can be decoded, each once, like \"gzip, br\", of {}; or \
+                 \"\" for none",
+                Coding::NAMES.join(", ")
+            ),
         }
     }
+}
+
+/// `gzip, br`: names that are known, none of them twice; or nothing.
+fn are_codings(list: &str) -> bool {
+    let names: Vec<&str> = list.split(',').map(|name| name.trim_matches(' ')).collect();
+    let is_known = |name: &&str| Coding::NAMES.contains(name);
+    let is_first = |index: usize| !names[..index].contains(&names[index]);
+    list.is_empty() || names.iter().all(is_known) && (0..names.len()).all(is_first)
 }
 
 impl Value for Option<PathBuf> {

@@ -5,7 +5,7 @@ use super::tls::{HandshakeError, TlsChannel};
 use super::{Client, Sink, outcome_of};
 use crate::base::{Time, WallTime};
 use crate::flow::Outcome;
-use crate::http::{Event, HttpError, Method, ResponseHead, ResponseReader, Validators, write_get};
+use crate::http::{Event, HttpError, Method, ResponseHead, ResponseReader, Validators};
 use crate::io::{NetError, World};
 use crate::limits::FETCH_BUFFER_BYTES_KEPT;
 use crate::url::{Scheme, Url};
@@ -145,7 +145,7 @@ async fn ask<W: World>(
         None => open(client, url, answer).await?,
     };
     let mut request = Vec::with_capacity(512);
-    write_get(&mut request, url, &client.agent, known, &[]).map_err(|_| Outcome::Malformed)?;
+    client.request(url, known).write(&mut request).map_err(|_| Outcome::Malformed)?;
     let asked = client.world.now();
     let deadline = client.deadline(asked, client.patience.first_byte_ms);
     let sent = channel.send(request, deadline).await;

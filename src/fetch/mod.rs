@@ -15,7 +15,7 @@ pub use tls::{TlsError, TlsPolicy};
 use crate::base::Time;
 use crate::config::Settings;
 use crate::flow::Outcome;
-use crate::http::{ResponseHead, Validators};
+use crate::http::{ACCEPT_ENCODING, Method, Request, ResponseHead, Validators};
 use crate::io::World;
 use crate::url::Url;
 use pool::Pool;
@@ -67,6 +67,7 @@ pub trait Sink {
 pub struct Client<W: World> {
     world: W,
     agent: Box<str>,
+    accept_encoding: Box<str>,
     patience: Patience,
     tls: TlsPolicy,
     pool: RefCell<Pool<W::Stream>>,
@@ -77,7 +78,14 @@ pub struct Client<W: World> {
 impl<W: World> Client<W> {
     pub fn new(world: W, agent: &str, patience: Patience, tls: TlsPolicy) -> Client<W> {
         let pool = RefCell::new(Pool::new(patience.keep_alive_count_max));
-        Client { world, agent: agent.into(), patience, tls, pool, buffers: RefCell::default() }
+        let (agent, accept_encoding) = (agent.into(), ACCEPT_ENCODING.into());
+        let buffers = RefCell::default();
+        Client { world, agent, accept_encoding, patience, tls, pool, buffers }
+    }
+
+    /// Offers servers these content codings, in place of the usual ones.
+    pub fn accepting(self, codings: &str) -> Client<W> {
+        Client { accept_encoding: codings.into(), ..self }
     }
 
     /// Asks for `url` at `address`, which the caller has checked. Always ends: every step has a
@@ -131,6 +139,11 @@ impl<W: World> Client<W> {
             buffer.clear();
             buffers.push(buffer);
         }
+    }
+
+    fn request<'a>(&'a self, url: &'a Url, validators: Validators<'a>) -> Request<'a> {
+        let (agent, accept_encoding) = (&self.agent, &self.accept_encoding);
+        Request { method: Method::Get, url, agent, accept_encoding, validators, extra: &[] }
     }
 
     fn deadline(&self, from: Time, span_ms: u64) -> Time {

@@ -131,6 +131,9 @@ struct Meter {
 }
 
 impl Coding {
+    /// As requests name them.
+    pub const NAMES: [&str; 4] = ["gzip", "deflate", "br", "zstd"];
+
     fn parse(name: &[u8]) -> Result<Coding, DecodeError> {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         match name.len() {

@@ -30,5 +30,5 @@ pub use date::{RetryAfter, parse_date};
 pub use decode::{Coding, DecodeError, Decoder, DecoderPool};
 pub use error::HttpError;
 pub use head::{ResponseHead, Version};
-pub use request::{Method, Request, RequestError, Validators, write_get};
+pub use request::{ACCEPT_ENCODING, Method, Request, RequestError, Validators, write_get};
 pub use response::{Event, ResponseReader};

@@ -7,8 +7,9 @@ use crate::url::Url;
 use std::fmt;
 
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-/// What [`crate::http::Decoder`] can undo.
-const ACCEPT_ENCODING: &str = "gzip, deflate, br, zstd";
+/// The codings that servers are offered, where an operator says nothing else: see the setting of
+/// that name.
+pub const ACCEPT_ENCODING: &str = "gzip";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -31,6 +32,8 @@ pub struct Request<'a> {
     pub method: Method,
     pub url: &'a Url,
     pub agent: &'a str,
+    /// The codings that are offered; empty offers none, and says so.
+    pub accept_encoding: &'a str,
     pub validators: Validators<'a>,
     /// Operator's own fields, name and value.
     pub extra: &'a [(&'a str, &'a str)],
@@ -58,7 +61,7 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// Appends a GET for `url`. On an error `out` is as it was.
+/// Appends a GET for `url` that offers [`ACCEPT_ENCODING`]. On an error `out` is as it was.
 pub fn write_get(
     out: &mut Vec<u8>,
     url: &Url,
@@ -66,7 +69,8 @@ pub fn write_get(
     validators: Validators<'_>,
     extra: &[(&str, &str)],
 ) -> Result<(), RequestError> {
-    Request { method: Method::Get, url, agent, validators, extra }.write(out)
+    let accept_encoding = ACCEPT_ENCODING;
+    Request { method: Method::Get, url, agent, accept_encoding, validators, extra }.write(out)
 }
 
 impl Request<'_> {
@@ -100,7 +104,12 @@ impl Request<'_> {
         write_field(out, "Host", authority)?;
         write_field(out, "User-Agent", self.agent.as_bytes())?;
         write_field(out, "Accept", ACCEPT.as_bytes())?;
-        write_field(out, "Accept-Encoding", ACCEPT_ENCODING.as_bytes())?;
+        // RFC 9110 12.5.3: without the field, any coding would do.
+        let codings = match self.accept_encoding {
+            "" => "identity",
+            codings => codings,
+        };
+        write_field(out, "Accept-Encoding", codings.as_bytes())?;
         if let Some(etag) = self.validators.etag {
             write_field(out, "If-None-Match", etag)?;
         }
@@ -154,9 +163,22 @@ mod tests {
         let expected = "GET /a%20b?c=d HTTP/1.1\r\nHost: example.org:8443\r\n\
             User-Agent: nephila/1\r\n\
             Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n\
-            Accept-Encoding: gzip, deflate, br, zstd\r\nIf-None-Match: W/\"x\"\r\n\
+            Accept-Encoding: gzip\r\nIf-None-Match: W/\"x\"\r\n\
             If-Modified-Since: Sun, 06 Nov 1994\r\nFrom: a@b.c\r\n\r\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_codings_offered_are_the_callers_and_none_is_said_in_words() {
+        for (accept_encoding, line) in [("br, gzip", "br, gzip"), ("", "identity")] {
+            let mut out = Vec::new();
+            let url = &url("http://example.org/");
+            let (method, agent, validators) = (Method::Get, "n", Validators::default());
+            let request = Request { method, url, agent, accept_encoding, validators, extra: &[] };
+            request.write(&mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.contains(&format!("\r\nAccept-Encoding: {line}\r\n")), "{text}");
+        }
     }
 
     #[test]

@@ -291,7 +291,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             robots: RefCell::new(robots),
             errands: RefCell::default(),
             sitemaps: RefCell::new(sitemaps),
-            client: Client::new(world.clone(), &agent, Patience::of(settings), tls),
+            client: Client::new(world.clone(), &agent, Patience::of(settings), tls)
+                .accepting(&settings.accept_encoding),
             decoders: RefCell::new(DecoderPool::for_bodies(settings.body_bytes_max)),
             normaliser: Normaliser::new(&settings.extra_parameters),
             digests: RefCell::default(),
