@@ -240,6 +240,7 @@ pub enum Outcome {
     ConnectRefused,
     ConnectTimedOut,
     ConnectFailed,
+    /// A handshake that failed for a cause without a name below.
     TlsFailed,
     FirstByteTimedOut,
     HeadTimedOut,
@@ -252,6 +253,24 @@ pub enum Outcome {
     Shed,
     /// The crawl ended (page or time limit, signal) before the request was answered.
     Cancelled,
+    // From here on what came later: an outcome's place is its number on disk.
+    /// By this machine's clock, which may be wrong; so with the next.
+    TlsExpired,
+    TlsNotYetValid,
+    TlsWrongName,
+    TlsSelfSigned,
+    /// The certificates lead to an authority that is not trusted.
+    TlsUnknownIssuer,
+    /// The server leaves out the certificate of its issuer, who is not trusted.
+    TlsBrokenChain,
+    /// Damaged, revoked, or not for servers.
+    TlsBadCertificate,
+    /// Not TLS, or no version and no suite in common.
+    TlsProtocol,
+    /// Memory for bodies was short, and the body was slow: stored, marked cut.
+    CutMemory,
+    /// Memory for bodies was short, and the body was let go; asked for again.
+    ShedMemory,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +300,7 @@ pub struct OutcomeRow {
 }
 
 impl Outcome {
-    pub const COUNT: usize = Outcome::Cancelled as usize + 1;
+    pub const COUNT: usize = Outcome::ShedMemory as usize + 1;
 
     pub const ALL: [Outcome; Outcome::COUNT] = {
         use Outcome::*;
@@ -315,6 +334,16 @@ impl Outcome {
             OriginDown,
             Shed,
             Cancelled,
+            TlsExpired,
+            TlsNotYetValid,
+            TlsWrongName,
+            TlsSelfSigned,
+            TlsUnknownIssuer,
+            TlsBrokenChain,
+            TlsBadCertificate,
+            TlsProtocol,
+            CutMemory,
+            ShedMemory,
         ]
     };
 
@@ -354,6 +383,16 @@ impl Outcome {
             OriginDown        => row("origin_down",         Server,  false, Penalty::None),
             Shed              => row("shed",                Us,      true,  Penalty::None),
             Cancelled         => row("cancelled",           Us,      false, Penalty::None),
+            TlsExpired        => row("tls_expired",         Server,  false, BackOff),
+            TlsNotYetValid    => row("tls_not_yet_valid",   Server,  false, BackOff),
+            TlsWrongName      => row("tls_wrong_name",      Server,  false, BackOff),
+            TlsSelfSigned     => row("tls_self_signed",     Server,  false, BackOff),
+            TlsUnknownIssuer  => row("tls_unknown_issuer",  Server,  false, BackOff),
+            TlsBrokenChain    => row("tls_broken_chain",    Server,  false, BackOff),
+            TlsBadCertificate => row("tls_bad_certificate", Server,  false, BackOff),
+            TlsProtocol       => row("tls_protocol",        Server,  false, BackOff),
+            CutMemory         => row("cut_memory",          Server,  false, BackOff),
+            ShedMemory        => row("shed_memory",         Us,      true,  Penalty::None),
         }
     }
 
@@ -367,7 +406,18 @@ impl Outcome {
 
     /// There is a body to read, whole or cut.
     pub fn is_page(self) -> bool {
-        matches!(self, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime)
+        use Outcome::*;
+        matches!(self, Fetched | CutLength | CutTime | CutMemory)
+    }
+}
+
+/// How often each outcome came about, by its number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutcomeCounts(pub [u64; Outcome::COUNT]);
+
+impl Default for OutcomeCounts {
+    fn default() -> OutcomeCounts {
+        OutcomeCounts([0; Outcome::COUNT])
     }
 }
 
@@ -513,5 +563,24 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), Outcome::COUNT);
+    }
+
+    /// Journals, checkpoints and breakers of earlier versions hold these numbers.
+    #[test]
+    fn an_outcome_keeps_the_number_that_it_has_on_disk() {
+        let pinned = [
+            (Outcome::Fetched, 0),
+            (Outcome::ClientError, 8),
+            (Outcome::NoName, 14),
+            (Outcome::TlsFailed, 20),
+            (Outcome::OriginDown, 26),
+            (Outcome::Cancelled, 28),
+            (Outcome::TlsExpired, 29),
+            (Outcome::TlsProtocol, 36),
+            (Outcome::ShedMemory, 38),
+        ];
+        for (outcome, number) in pinned {
+            assert_eq!(outcome as usize, number, "{}", outcome.name());
+        }
     }
 }

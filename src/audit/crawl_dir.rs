@@ -235,10 +235,11 @@ impl CrawlDir {
 /// By the names of the crawler's outcomes: those that have a whole answer, or all that was wanted
 /// of it.
 fn fate(status: u16, outcome: &str) -> Fate {
-    const WHOLE: [&str; 11] = [
+    const WHOLE: [&str; 12] = [
         "fetched",
         "cut_length",
         "cut_time",
+        "cut_memory",
         "not_modified",
         "redirected",
         "redirect_loop",

@@ -311,8 +311,8 @@ fn percentiles_json(percentiles: Percentiles) -> Value {
     })
 }
 
-/// What an operator can do about it.
-fn advice(outcome: Outcome) -> &'static str {
+/// What it means, and what an operator can do about it.
+pub fn advice(outcome: Outcome) -> &'static str {
     use Outcome::*;
     match outcome {
         NoName => "the host name does not exist: check the seeds, or --dns",
@@ -320,7 +320,23 @@ fn advice(outcome: Outcome) -> &'static str {
         AddressRefused => "the address is not public: --allow-private lets such hosts be fetched",
         ConnectRefused => "nothing listens on that port",
         ConnectTimedOut | ConnectFailed => "the host could not be reached: check the network",
-        TlsFailed => "the TLS handshake failed: --set extra_ca=FILE trusts another authority",
+        TlsFailed => "the TLS handshake failed",
+        TlsExpired => {
+            "the certificate has expired, if this machine's clock is right: check the clock first"
+        }
+        TlsNotYetValid => {
+            "the certificate is not valid yet: this machine's clock is probably wrong, set it"
+        }
+        TlsWrongName => "the certificate is for another host name: check the seed's spelling",
+        TlsSelfSigned => "the certificate is signed by itself alone: insecure_tls would take it",
+        TlsUnknownIssuer => {
+            "the certificate's authority is not trusted: --set extra_ca=FILE trusts another one"
+        }
+        TlsBrokenChain => {
+            "the server leaves out its issuer's certificate: --set extra_ca=FILE may name it"
+        }
+        TlsBadCertificate => "the certificate is damaged, revoked or not for servers",
+        TlsProtocol => "the server speaks no TLS, or no version and suite that we do",
         OriginDown => "it failed for so long that it was given up",
         RobotsUnreachable => "robots.txt could not be fetched, and until then nothing else may be",
         ClientError | ServerError | Throttled => "the server answered with an error",
@@ -329,9 +345,9 @@ fn advice(outcome: Outcome) -> &'static str {
         Reset => "the server closed the connection",
         RedirectLoop | RedirectLimit | RedirectRefused => "the redirects lead nowhere",
         Shed => "out of descriptors, ports or buffers: raise `ulimit -n` or lower fetch_slots",
-        Fetched | CutLength | CutTime | NotModified | Redirected | RobotsDenied | Cancelled => {
-            "no failure"
-        }
+        ShedMemory => "memory for bodies was short: raise body_memory_mb or lower fetch_slots",
+        Fetched | CutLength | CutTime | CutMemory | NotModified | Redirected | RobotsDenied
+        | Cancelled => "no failure",
     }
 }
 
@@ -465,6 +481,15 @@ mod tests {
         assert!(given_up(&gone).unwrap().starts_with("2 origins were given up"));
         assert_eq!(failure(&gone), None);
         assert_eq!(given_up(&summary(crawled)), None);
+    }
+
+    #[test]
+    fn a_certificate_out_of_its_time_has_an_operator_look_at_the_clock() {
+        for outcome in [Outcome::TlsExpired, Outcome::TlsNotYetValid] {
+            let failed = failure(&summary(move |metrics| metrics.outcome(outcome)));
+            let text = failed.expect("a crawl without a page");
+            assert!(text.contains(outcome.name()) && text.contains("clock"), "{text}");
+        }
     }
 
     #[test]

@@ -213,7 +213,7 @@ async fn open<W: World>(
         HandshakeError::Net(NetError::Exhausted) => Outcome::Shed,
         HandshakeError::Net(NetError::TimedOut) => Outcome::ConnectTimedOut,
         HandshakeError::Net(_) => Outcome::Reset,
-        HandshakeError::Tls => Outcome::TlsFailed,
+        HandshakeError::Tls(cause) => cause,
     })?;
     answer.tls_took = Some(client.world.now().since(connected));
     answer.connection = Connection::OpenedTls { resumed: tls.is_resumed() };

@@ -4,6 +4,7 @@
 //! happened, and the body piece by piece into a [`Sink`] while it arrives. Redirects are not
 //! followed here: they go back through the frontier. Owned by one core.
 
+mod certificate;
 mod channel;
 mod exchange;
 mod pool;

@@ -4,11 +4,13 @@
 //! core would hold. rustls asks for `Arc`; nothing here is shared between cores all the same.
 #![allow(clippy::disallowed_types)]
 
+use super::certificate::{self, Judge};
 use crate::base::Time;
+use crate::flow::Outcome;
 use crate::io::{NetError, Stream};
 use crate::limits;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ClientConnection, Resumption};
+use rustls::client::{ClientConnection, Resumption, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -66,7 +68,13 @@ impl TlsPolicy {
                 .with_custom_certificate_verifier(Arc::new(Anyone(provider)))
                 .with_no_client_auth()
         } else {
-            builder.with_root_certificates(roots).with_no_client_auth()
+            let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|error| TlsError::Setup(error.to_string()))?;
+            builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Judge(verifier)))
+                .with_no_client_auth()
         };
         let session_count = limits::TLS_SESSION_HOST_COUNT_MAX * SESSIONS_PER_HOST;
         config.resumption = Resumption::in_memory_sessions(session_count);
@@ -82,7 +90,7 @@ const SESSIONS_PER_HOST: usize = 8;
 pub(super) enum HandshakeError {
     Net(NetError),
     /// Certificate, version or protocol: the server's, for good.
-    Tls,
+    Tls(Outcome),
 }
 
 pub(super) struct TlsChannel<S: Stream> {
@@ -93,6 +101,8 @@ pub(super) struct TlsChannel<S: Stream> {
     plain: Vec<u8>,
     /// What ended the receiving side: `Ok` is the peer's goodbye (close_notify).
     ended: Option<Result<(), NetError>>,
+    /// The cause, if the session itself ended it: what a handshake failed of.
+    fault: Option<Outcome>,
 }
 
 impl<S: Stream> TlsChannel<S> {
@@ -104,10 +114,13 @@ impl<S: Stream> TlsChannel<S> {
         deadline: Time,
     ) -> Result<TlsChannel<S>, HandshakeError> {
         let bare = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(bare).map_err(|_| HandshakeError::Tls)?;
-        let connection =
-            ClientConnection::new(policy.config.clone(), name).map_err(|_| HandshakeError::Tls)?;
-        let mut channel = TlsChannel { stream, connection, plain: Vec::new(), ended: None };
+        let failed = HandshakeError::Tls(Outcome::TlsFailed);
+        let Ok(name) = ServerName::try_from(bare) else { return Err(failed) };
+        let Ok(connection) = ClientConnection::new(policy.config.clone(), name) else {
+            return Err(failed);
+        };
+        let (plain, fault) = (Vec::new(), None);
+        let mut channel = TlsChannel { stream, connection, plain, ended: None, fault };
         while channel.connection.is_handshaking() {
             channel.flush(deadline).await.map_err(HandshakeError::Net)?;
             match channel.stream.receive(deadline).await.map_err(HandshakeError::Net)? {
@@ -120,7 +133,7 @@ impl<S: Stream> TlsChannel<S> {
                 Some(Err(_)) => {
                     // The alert that says why is owed to the server; its loss is no matter.
                     let _ = channel.flush(deadline).await;
-                    return Err(HandshakeError::Tls);
+                    return Err(HandshakeError::Tls(channel.fault.unwrap_or(Outcome::TlsFailed)));
                 }
             }
         }
@@ -199,6 +212,9 @@ impl<S: Stream> TlsChannel<S> {
             }
             // Also what precedes a broken record. The error at the end says that there is no more.
             let _ = self.connection.reader().read_to_end(&mut self.plain);
+            if let Err(error) = &processed {
+                self.fault = Some(certificate::outcome_of(error));
+            }
             match (read, processed) {
                 (_, Ok(state)) if state.peer_has_closed() => self.ended = Some(Ok(())),
                 (Ok(1..), Ok(_)) => {}

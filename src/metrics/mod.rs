@@ -268,10 +268,7 @@ pub fn merged(reports: &[Report]) -> (Metrics, Gauges) {
 /// Not a failure: what ended well, what was forbidden to us, and what the crawl's end cut off.
 pub fn is_failure(outcome: Outcome) -> bool {
     use Outcome::*;
-    !matches!(
-        outcome,
-        Fetched | CutLength | CutTime | NotModified | Redirected | RobotsDenied | Cancelled
-    )
+    !outcome.is_page() && !matches!(outcome, NotModified | Redirected | RobotsDenied | Cancelled)
 }
 
 /// Of the range that all spans have.

@@ -14,7 +14,7 @@ use super::view::{
 use super::{Past, Placement, ShardError};
 use crate::base::WallTime;
 use crate::config::Settings;
-use crate::flow::{Class, Outcome, Queued, ShardIndex, state_dir};
+use crate::flow::{Class, Outcome, OutcomeCounts, Queued, ShardIndex, state_dir};
 use crate::frontier::tails::TailError;
 use crate::frontier::{HostId, Origin};
 use crate::io::{Clock, Disk, DiskError};
@@ -35,7 +35,7 @@ pub struct News {
     pub retried_count: u64,
     pub revived_count: u64,
     /// By outcome.
-    pub ended_counts: [u64; Outcome::COUNT],
+    pub ended_counts: OutcomeCounts,
     pub dead: Vec<(Queued, Outcome, WallTime)>,
     /// Put back, and not dead again since.
     revived: HashSet<Fingerprint>,
@@ -366,9 +366,9 @@ impl News {
                 self.revived_count += 1;
                 self.revived.insert(queued.url.fingerprint());
             }
-            Entry::Ended { outcome, .. } => self.ended_counts[*outcome as usize] += 1,
+            Entry::Ended { outcome, .. } => self.ended_counts.0[*outcome as usize] += 1,
             Entry::Dead { queued, outcome, at } => {
-                self.ended_counts[*outcome as usize] += 1;
+                self.ended_counts.0[*outcome as usize] += 1;
                 self.revived.remove(&queued.url.fingerprint());
                 self.dead.push((queued.clone(), *outcome, *at));
             }

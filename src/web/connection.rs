@@ -244,15 +244,22 @@ impl Desk {
         }
     }
 
-    /// Leaves a TLS client without an answer, at the address of the hostile host that does so;
-    /// gives the stream back at any other.
+    /// Leaves a TLS client without an answer, or gives it one that is no TLS, at the addresses of
+    /// the hostile hosts that do so; gives the stream back at any other.
     pub async fn stall<S: Stream>(&self, stream: S, clock: &impl Clock) -> Option<S> {
         let at = stream.local().ip();
-        let hostile = self.web.hostile();
-        if hostile.is_none_or(|hostile| hostile.secrecy_at(at) != Secrecy::Stalled) {
-            return Some(stream);
+        let secrecy = self.web.hostile().map(|hostile| hostile.secrecy_at(at));
+        match secrecy {
+            Some(Secrecy::Stalled) => stare(&mut Plain(stream), clock).await,
+            Some(Secrecy::NotTls) => {
+                let plain = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec();
+                let mut stream = Plain(stream);
+                // A client that has gone has its answer already.
+                let _ = stream.send(plain, Time::NEVER).await;
+                stare(&mut stream, clock).await;
+            }
+            _ => return Some(stream),
         }
-        stare(&mut Plain(stream), clock).await;
         None
     }
 

@@ -13,7 +13,10 @@ use crate::web::connection::Transport;
 use crate::web::hostile::{ROWS, Secrecy, ZONE};
 use crate::web::spec::WebSpec;
 use hashbrown::HashMap;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert, ServerConfig, ServerConnection};
@@ -146,20 +149,35 @@ impl Book {
     }
 
     /// A certificate that is wrong in the way that its row says.
-    fn issue_hostile(&self, name: &str, secrecy: Secrecy) -> Result<CertifiedKey, rcgen::Error> {
+    fn issue_hostile(&self, name: &str, secrecy: Secrecy) -> Result<CertifiedKey, TlsError> {
         let name = if secrecy == Secrecy::OtherName { "other.example" } else { name };
         let mut params = CertificateParams::new(vec![name.to_owned()])?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.use_authority_key_identifier_extension = true;
-        if secrecy == Secrecy::Expired {
-            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+        if let Some((first, last)) = match secrecy {
+            Secrecy::Expired => Some((2001, 2002)),
+            Secrecy::NotYetValid => Some((2101, 2102)),
+            _ => None,
+        } {
+            params.not_before = rcgen::date_time_ymd(first, 1, 1);
+            params.not_after = rcgen::date_time_ymd(last, 1, 1);
         }
+        let mut chain = Vec::new();
         let certificate = match secrecy {
             Secrecy::SelfSigned => params.self_signed(&self.leaf)?,
+            Secrecy::BrokenChain | Secrecy::UnknownIssuer => {
+                let mut issuer = authority_params()?;
+                issuer.distinguished_name.push(DnType::CommonName, "an authority of nobody");
+                let issuer = CertifiedIssuer::self_signed(issuer, KeyPair::generate()?)?;
+                if secrecy == Secrecy::UnknownIssuer {
+                    chain.push(issuer.der().clone());
+                }
+                params.signed_by(&self.leaf, &issuer)?
+            }
             _ => params.signed_by(&self.leaf, &self.issuer)?,
         };
-        Ok(CertifiedKey::new(vec![certificate.der().clone()], self.signer.clone()))
+        chain.insert(0, certificate.der().clone());
+        Ok(CertifiedKey::new(chain, self.signer.clone()))
     }
 
     /// The site of a host name, if it is one of this web's. A client without a name (one that

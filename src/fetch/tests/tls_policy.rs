@@ -11,31 +11,45 @@ use std::sync::Arc;
 /// A server's certificate, its key, and the authority that signed it.
 pub(super) struct Certified {
     pub(super) authority_pem: String,
-    certificate: CertificateDer<'static>,
+    chain: Vec<CertificateDer<'static>>,
     key: KeyPair,
 }
 
 impl Certified {
     pub(super) fn new(names: &[&str]) -> Certified {
-        Certified::until(names, 2099)
+        Certified::from_to(names, 2001, 2099)
     }
 
-    fn until(names: &[&str], year: i32) -> Certified {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "an authority");
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
+    fn from_to(names: &[&str], first: i32, last: i32) -> Certified {
+        let key = || KeyPair::generate().unwrap();
+        let issuer = CertifiedIssuer::self_signed(authority("an authority"), key()).unwrap();
+        let key = key();
         let mut params = leaf(names);
-        params.not_after = rcgen::date_time_ymd(year, 1, 1);
-        let certificate = params.signed_by(&key, &issuer).unwrap().der().clone();
-        Certified { authority_pem: issuer.pem(), certificate, key }
+        params.not_before = rcgen::date_time_ymd(first, 1, 1);
+        params.not_after = rcgen::date_time_ymd(last, 1, 1);
+        let chain = vec![params.signed_by(&key, &issuer).unwrap().der().clone()];
+        Certified { authority_pem: issuer.pem(), chain, key }
+    }
+
+    /// Signed by an intermediate of an authority, which are shown with it as far as is said.
+    fn of_chain(names: &[&str], shown_count: usize) -> Certified {
+        let key = || KeyPair::generate().unwrap();
+        let root = CertifiedIssuer::self_signed(authority("a root"), key()).unwrap();
+        let between = CertifiedIssuer::signed_by(authority("between"), key(), &root).unwrap();
+        let key = key();
+        let certificate = leaf(names).signed_by(&key, &between).unwrap().der().clone();
+        let mut chain = vec![certificate, between.der().clone(), root.der().clone()];
+        chain.truncate(1 + shown_count);
+        Certified { authority_pem: root.pem(), chain, key }
     }
 
     fn self_signed(names: &[&str]) -> Certified {
         let key = KeyPair::generate().unwrap();
-        let certificate = leaf(names).self_signed(&key).unwrap();
-        Certified { authority_pem: certificate.pem(), certificate: certificate.der().clone(), key }
+        let mut params = leaf(names);
+        // As `openssl req -x509` makes them.
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = params.self_signed(&key).unwrap();
+        Certified { authority_pem: certificate.pem(), chain: vec![certificate.der().clone()], key }
     }
 
     pub(super) fn config(&self) -> ServerConfig {
@@ -57,9 +71,16 @@ impl Certified {
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], key)
+            .with_single_cert(self.chain.clone(), key)
             .unwrap()
     }
+}
+
+fn authority(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
 }
 
 fn leaf(names: &[&str]) -> CertificateParams {
@@ -82,7 +103,7 @@ fn outcome_with(stage: Stage, certified: &Certified, policy: TlsPolicy) -> Outco
     let stage = stage.with(patience(), policy);
     stage.listen(443, secure(certified.config()), |_| vec![say(page("x"))]);
     let answer = stage.fetch("https://a.test/").0;
-    if answer.outcome == Outcome::TlsFailed {
+    if answer.outcome.name().starts_with("tls_") {
         assert_eq!((answer.connection, answer.tls_took), (Connection::Opened, None));
         assert!(answer.request.is_empty());
         stage.wait_ms(1_000);
@@ -96,25 +117,36 @@ fn outcome_with(stage: Stage, certified: &Certified, policy: TlsPolicy) -> Outco
 fn a_certificate_must_be_for_the_name_in_time_and_from_someone_believed() {
     let good = Certified::new(&["a.test"]);
     let elsewhere = Certified::new(&["b.test"]);
-    let expired = Certified::until(&["a.test"], 2001);
+    let expired = Certified::from_to(&["a.test"], 2001, 2002);
+    let early = Certified::from_to(&["a.test"], 2098, 2099);
     let own = Certified::self_signed(&["a.test"]);
+    let [alone, linked, rooted] = [0, 1, 2].map(|count| Certified::of_chain(&["a.test"], count));
     let insecure = || TlsPolicy::new(None, true).unwrap();
-    on_every_network(|stage| {
-        assert_eq!(outcome_with(stage, &good, believing(&good)), Outcome::Fetched);
-    });
-    on_every_network(|stage| {
-        assert_eq!(outcome_with(stage, &elsewhere, believing(&elsewhere)), Outcome::TlsFailed);
-    });
-    on_every_network(|stage| {
-        assert_eq!(outcome_with(stage, &expired, believing(&expired)), Outcome::TlsFailed);
-    });
-    for stranger in [&good, &own] {
+    for (shown, outcome) in [
+        (&good, Outcome::Fetched),
+        (&linked, Outcome::Fetched),
+        (&rooted, Outcome::Fetched),
+        (&elsewhere, Outcome::TlsWrongName),
+        (&expired, Outcome::TlsExpired),
+        (&early, Outcome::TlsNotYetValid),
+        (&alone, Outcome::TlsBrokenChain),
+    ] {
         on_every_network(|stage| {
-            let policy = TlsPolicy::new(None, false).unwrap();
-            assert_eq!(outcome_with(stage, stranger, policy), Outcome::TlsFailed);
+            assert_eq!(outcome_with(stage, shown, believing(shown)), outcome);
         });
     }
-    for anyone in [&good, &elsewhere, &expired, &own] {
+    for (stranger, outcome) in [
+        (&good, Outcome::TlsBrokenChain),
+        (&linked, Outcome::TlsUnknownIssuer),
+        (&rooted, Outcome::TlsUnknownIssuer),
+        (&own, Outcome::TlsSelfSigned),
+    ] {
+        on_every_network(|stage| {
+            let policy = TlsPolicy::new(None, false).unwrap();
+            assert_eq!(outcome_with(stage, stranger, policy), outcome);
+        });
+    }
+    for anyone in [&good, &elsewhere, &expired, &early, &own, &alone] {
         on_every_network(|stage| {
             assert_eq!(outcome_with(stage, anyone, insecure()), Outcome::Fetched);
         });
@@ -128,7 +160,7 @@ fn a_certificate_for_an_address_serves_that_address() {
         let stage = stage.with(patience(), believing(&certified));
         stage.listen(443, secure(certified.config()), |_| vec![say(page("x"))]);
         assert_eq!(stage.outcome("https://192.0.2.1/"), Outcome::Fetched);
-        assert_eq!(stage.outcome("https://192.0.2.7/"), Outcome::TlsFailed);
+        assert_eq!(stage.outcome("https://192.0.2.7/"), Outcome::TlsWrongName);
         assert!(stage.witness.server_names.borrow().is_empty(), "RFC 6066 3: no literal addresses");
     });
 }
@@ -189,7 +221,7 @@ fn a_server_that_speaks_no_tls_fails_at_once() {
         on_every_network(|stage| {
             serve_bytes(&stage, vec![Say(bytes.clone())]);
             let answer = stage.fetch("https://a.test/").0;
-            assert_eq!(answer.outcome, Outcome::TlsFailed, "{bytes:?}");
+            assert_eq!(answer.outcome, Outcome::TlsProtocol, "{bytes:?}");
             assert!(answer.ended < answer.started + ms(1_000));
         });
     }

@@ -14,7 +14,9 @@ use super::{InspectError, logs};
 use crate::base::WallTime;
 use crate::base::escape::escape;
 use crate::control::count_text;
+use crate::control::summary::advice;
 use crate::flow::{Class, Outcome, Penalty};
+use crate::metrics::is_failure;
 use crate::shard::Inspection;
 use crate::shard::view::{BreakerView, DelayView, HostView, OriginView, RobotsView, UrlState};
 use crate::url::Url;
@@ -231,6 +233,9 @@ impl Explanation {
             .last_asked
             .map(|(at, outcome)| format!("{}: {}", moment_text(now, at), outcome.name()));
         table.row("last asked", asked.as_deref().unwrap_or("never"));
+        if let Some((_, outcome)) = self.last_asked.filter(|(_, outcome)| is_failure(*outcome)) {
+            table.row("", advice(outcome));
+        }
         let by_class = Class::ALL.iter().map(|class| {
             format!("{} {}", class.name(), count_text(tally.queued_counts[class.index()]))
         });
@@ -252,6 +257,9 @@ impl Explanation {
             let fine = || "closed, no failure since the last success".to_owned();
             let text = breaker.map_or_else(fine, |of| self.breaker_text(now, origin, of));
             table.row("breaker", text);
+            if let Some(breaker) = breaker {
+                table.row("", advice(breaker.cause));
+            }
         }
         table.0
     }
@@ -300,6 +308,7 @@ impl Explanation {
             "retry_after_until": view.stays_away_until.map(moment),
             "last_asked": self.last_asked.map(|(at, _)| moment(at)),
             "last_outcome": self.last_asked.map(|(_, outcome)| outcome.name()),
+            "last_outcome_means": self.last_asked.map(|(_, outcome)| advice(outcome)),
             "fetched": view.fetched_count,
             "queued": queued.collect::<Map<_, _>>(),
             "waiting": tally.waiting_count,
@@ -317,6 +326,7 @@ impl Explanation {
             json!({
                 "open": breaker.is_open, "since": since.map(|at| moment_json(now, *at)),
                 "until": moment_json(now, breaker.until), "cause": breaker.cause.name(),
+                "cause_means": advice(breaker.cause),
                 "failures": breaker.failure_count, "opened": breaker.open_count,
                 "given_up": breaker.is_given_up,
             })

@@ -8,6 +8,7 @@ use super::words::{Table, moment_json, moment_text};
 use super::{DeadFilter, InspectError, Manner, explain, logs};
 use crate::base::WallTime;
 use crate::base::escape::escape;
+use crate::control::summary::advice;
 use crate::flow::Outcome;
 use crate::shard::view::UrlView;
 use crate::url::Url;
@@ -78,7 +79,8 @@ impl History {
         match (&self.view, &self.dead, self.asked.back()) {
             (Some(view), ..) => ("to_come", state_text(now, view.state)),
             (None, Some(dead), _) => {
-                ("dead", format!("dead: {}, {}", dead.outcome.name(), moment_text(now, dead.at)))
+                let (outcome, at) = (dead.outcome.name(), moment_text(now, dead.at));
+                ("dead", format!("dead: {outcome}, {at}: {}", advice(dead.outcome)))
             }
             (None, None, Some(asked)) => ("ended", format!("ended: {}", asked.outcome.name())),
             (None, None, None) => ("ended", "ended, and its requests are not logged".to_owned()),

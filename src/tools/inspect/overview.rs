@@ -9,7 +9,7 @@ use super::{DeadFilter, InspectError, Manner, logs};
 use crate::base::WallTime;
 use crate::base::escape::escape;
 use crate::control::{bytes_text, count_text};
-use crate::flow::{Class, Outcome};
+use crate::flow::{Class, Outcome, OutcomeCounts};
 use crate::limits::INSPECT_TOP_COUNT;
 use crate::shard::Inspection;
 use crate::shard::view::{BreakerView, CheckpointView, Tally};
@@ -32,8 +32,8 @@ struct Overview {
     breaker_open_count: u64,
     given_up_count: u64,
     breakers: Vec<(String, BreakerView)>,
-    ended_counts: [u64; Outcome::COUNT],
-    request_counts: [u64; Outcome::COUNT],
+    ended_counts: OutcomeCounts,
+    request_counts: OutcomeCounts,
     dead: Vec<(Outcome, u64)>,
     dead_count: u64,
     checkpoints: Vec<(u16, CheckpointView)>,
@@ -50,7 +50,7 @@ pub fn overview(place: &Place, manner: Manner) -> Result<String, InspectError> {
     for shard in &shards {
         overview.add(place, shard);
     }
-    logs::each_request(place, |request| overview.request_counts[request.outcome as usize] += 1)?;
+    logs::each_request(place, |request| overview.request_counts.0[request.outcome as usize] += 1)?;
     let dead = DeadLetters::gather(place, &shards, &DeadFilter::default())?;
     overview.dead_count = dead.count() as u64;
     overview.dead = dead.count_by_reason();
@@ -85,7 +85,7 @@ impl Overview {
                 }
             }
         }
-        let counts = self.ended_counts.iter_mut().zip(shard.news.ended_counts);
+        let counts = self.ended_counts.0.iter_mut().zip(shard.news.ended_counts.0);
         counts.for_each(|(sum, count)| *sum += count);
         let index = shard.index.0;
         self.checkpoints.extend(shard.checkpoints.iter().map(|of| (index, of.clone())));
@@ -157,8 +157,8 @@ impl Overview {
         table.row("open", count_text(self.tally.open_count));
         table.row("ended", count_text(self.ended_count()));
         for (title, counts) in [
-            ("\nended since the checkpoint, by outcome", &self.ended_counts),
-            ("\nrequests, by outcome", &self.request_counts),
+            ("\nended since the checkpoint, by outcome", &self.ended_counts.0),
+            ("\nrequests, by outcome", &self.request_counts.0),
         ] {
             let counts = nonzero(counts);
             if !counts.is_empty() {
@@ -234,8 +234,8 @@ impl Overview {
                 "queued_by_class": by_class, "waiting": tally.waiting_count,
                 "open": tally.open_count, "ended": self.ended_count(),
             },
-            "ended_since_checkpoint": counts_json(&self.ended_counts),
-            "requests": counts_json(&self.request_counts),
+            "ended_since_checkpoint": counts_json(&self.ended_counts.0),
+            "requests": counts_json(&self.request_counts.0),
             "dead_letters": { "count": self.dead_count, "by_reason": dead.collect::<Map<_, _>>() },
             "hosts": {
                 "known": self.host_count, "cold": self.cold_host_count,

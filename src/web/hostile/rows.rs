@@ -34,8 +34,15 @@ pub enum Secrecy {
     Plain,
     Honest,
     Expired,
+    NotYetValid,
     OtherName,
     SelfSigned,
+    /// Signed by an issuer of whom the server shows nothing.
+    BrokenChain,
+    /// Signed by an authority that the server shows and nobody trusts.
+    UnknownIssuer,
+    /// Plain HTTP at the port for HTTPS.
+    NotTls,
     /// The handshake is never answered.
     Stalled,
 }
@@ -302,11 +309,19 @@ pub const ROWS: &[Row] = &[
     row("tls-honest", "a good certificate", "fetched", &[Fetched], framing::honest)
         .tls(Secrecy::Honest, &[Fetched]),
     row("tls-expired", "an expired certificate", "refused", &[], framing::genuine)
-        .tls(Secrecy::Expired, &[TlsFailed]),
+        .tls(Secrecy::Expired, &[TlsExpired]),
+    row("tls-not-yet", "a certificate of the next century", "refused", &[], framing::genuine)
+        .tls(Secrecy::NotYetValid, &[TlsNotYetValid]),
     row("tls-other-name", "a certificate for another name", "refused", &[], framing::genuine)
-        .tls(Secrecy::OtherName, &[TlsFailed]),
+        .tls(Secrecy::OtherName, &[TlsWrongName]),
     row("tls-self-signed", "a self-signed certificate", "refused", &[], framing::genuine)
-        .tls(Secrecy::SelfSigned, &[TlsFailed]),
+        .tls(Secrecy::SelfSigned, &[TlsSelfSigned]),
+    row("tls-broken-chain", "an issuer's certificate left out", "refused", &[],
+        framing::genuine).tls(Secrecy::BrokenChain, &[TlsBrokenChain]),
+    row("tls-unknown", "an authority that nobody trusts", "refused", &[], framing::genuine)
+        .tls(Secrecy::UnknownIssuer, &[TlsUnknownIssuer]),
+    row("tls-none", "plain HTTP at the port for HTTPS", "refused", &[], framing::genuine)
+        .tls(Secrecy::NotTls, &[TlsProtocol]),
     row("tls-stalled", "a handshake without an answer", "deadline", &[], framing::genuine)
         .tls(Secrecy::Stalled, &[ConnectTimedOut]),
 ];
