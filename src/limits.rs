@@ -267,6 +267,26 @@ pub const TLS_BARREN_BYTES_MAX: usize = 64 * 1024;
 /// In a full pool: how often as long as is usual before a connection is used again must the longest
 /// idle one have been so to be closed for another.
 pub const KEEP_ALIVE_PATIENCE: u32 = 4;
+/// Memory for bodies of one core, where an operator says nothing else: what is received, unpacked
+/// and not yet stored. A core that stores 200 MB a second from servers that take a second for a
+/// page holds 200 MB; a fifth of a thousand stalled bodies at the cap fill it.
+pub const BODY_MEMORY_MB: usize = 1_024;
+pub const BODY_MEMORY_MB_MIN: usize = 64;
+pub const BODY_MEMORY_MB_MAX: usize = 1 << 20;
+/// So many bodies of the longest kind fit at least, or the settings are refused: fewer would have
+/// each other cut.
+pub const BODY_MEMORY_COUNT_MIN: usize = 4;
+/// How often the rate of bodies is measured while memory for them is short.
+pub const BODY_SAMPLE_MS: u64 = 500;
+/// A body that brings less in so long than it holds is slow.
+pub const BODY_SLOW_SECONDS: u64 = 30;
+/// Bodies that hold less are left alone when memory is short: to cut one frees next to nothing.
+pub const BODY_VICTIM_BYTES_MIN: usize = 64 * 1024;
+/// What a reader of HTML, a fingerprint of text and an inflating context hold, about.
+pub const HTML_READER_BYTES: usize = 8 * 1024;
+pub const INFLATE_BYTES: usize = 48 * 1024;
+/// What a brotli context holds beside its window, about.
+pub const BROTLI_TABLE_BYTES: usize = 64 * 1024;
 /// Response buffers kept for reuse, and the largest that is.
 pub const FETCH_BUFFER_COUNT_MAX: usize = 256;
 pub const FETCH_BUFFER_BYTES_KEPT: usize = 256 * 1024;
@@ -644,6 +664,9 @@ const _: () = {
     assert!(DECODED_BYTES >= BODY_BYTES, "an uncoded body is never cut by the decoder");
     assert!(DECODED_PER_BODY >= 1, "nor a longer one, where longer ones are taken");
     assert!(BODY_BYTES <= BODY_BYTES_MAX);
+    assert!(BODY_MEMORY_COUNT_MIN * BODY_BYTES <= BODY_MEMORY_MB_MIN << 20, "the default fits all");
+    assert!(BODY_MEMORY_COUNT_MIN * (BODY_BYTES_MAX >> 20) <= BODY_MEMORY_MB_MAX);
+    assert!(BODY_MEMORY_MB_MIN << 20 >= BODY_BYTES + (2 << ZSTD_WINDOW_LOG_MAX), "one, unpacked");
     assert!(ROBOTS_BYTES_MAX >= 500 * 1024, "RFC 9309 2.5");
     assert!(HEAD_BYTES_MAX > URL_BYTES_MAX, "a Location header fits");
     assert!(HEADER_COUNT_USUAL <= HEADER_COUNT_MAX);

@@ -428,7 +428,7 @@ fn a_server_that_labours_is_asked_less() {
             if asked.path == "/robots.txt" { body("404 Not Found", "") } else { chain(asked) };
         match answer {
             Act::Say(text, _) => Act::Say(text, Duration::from_secs(2)),
-            Act::Hang => Act::Hang,
+            other => other,
         }
     });
     let gaps: Vec<u64> = seconds(&seen).windows(2).map(|pair| pair[1] - pair[0]).collect();

@@ -128,12 +128,12 @@ async fn fetch(
 ) {
     let place = web.graph().place(host, page).unwrap_or_else(|| web.graph().root(host));
     let Ok(url) = Url::parse(&web.url(place)) else { return };
-    let answer = client.fetch(&url, address, &mut Blind).await;
+    let mut answer = client.fetch(&url, address, &mut Blind).await;
     let counted =
         if answer.outcome == Outcome::Fetched { &tally.page_count } else { &tally.failed_count };
     counted.set(counted.get() + 1);
     tally.byte_count.set(tally.byte_count.get() + answer.response.len() as u64);
-    client.recycle(answer.response);
+    client.let_go(&mut answer);
 }
 
 /// Counts over the window, second by second.

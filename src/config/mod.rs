@@ -88,6 +88,11 @@ settings! {
             "Cores to run on, one shard each; empty is all that the system lets us use.";
         fetch_slots: usize = 8_192, 1..=65_536, "per core",
             "Requests under way at once.";
+        body_memory_mb: usize = limits::BODY_MEMORY_MB,
+            limits::BODY_MEMORY_MB_MIN..=limits::BODY_MEMORY_MB_MAX, "MB per core",
+            "Memory for bodies, from their first byte until they are stored. Above three quarters \
+             of it no fetch starts and slow bodies are cut; a body that would go beyond it is cut \
+             or let go and asked for again. Four of body_bytes_max must fit.";
         keep_alive_count_max: usize = 32_768, 0..=1_048_576, "per core",
             "Idle connections kept open for the next request to their host.";
         keep_alive_ms: u64 = 60_000, 0..=DAY_MS, "ms",
@@ -254,6 +259,11 @@ impl Settings {
         if self.first_byte_timeout_ms > self.head_timeout_ms {
             return Err(ConfigError::Conflict(
                 "first_byte_timeout_ms is longer than head_timeout_ms, which would end first",
+            ));
+        }
+        if self.body_bytes_max > (self.body_memory_mb << 20) / limits::BODY_MEMORY_COUNT_MIN {
+            return Err(ConfigError::Conflict(
+                "body_memory_mb has no room for four bodies of body_bytes_max: raise it",
             ));
         }
         if self.crawl_delay_ms_max < self.delay_ms {

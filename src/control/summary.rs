@@ -198,6 +198,12 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let remark = format!("origins that failed, {unasked} of their URLs unasked");
         rows.push(("given up", count(Count::OriginsGivenUp), remark));
     }
+    let given_way = metrics.count(Count::BodiesCut) + metrics.count(Count::BodiesShed);
+    if given_way > 0 {
+        let shed = count(Count::BodiesShed);
+        let remark = format!("for want of memory; {shed} let go and asked for again");
+        rows.push(("bodies cut", count(Count::BodiesCut), remark));
+    }
     if metrics.count(Count::UrlsDropped) > 0 {
         rows.push(("dropped", count(Count::UrlsDropped), "URLs beyond a cap".to_owned()));
     }

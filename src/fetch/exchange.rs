@@ -1,6 +1,7 @@
 //! One request and its response: connection, request, head, body, and what to keep of it.
 
 use super::channel::{Channel, Piece};
+use super::memory::{BodyHold, GiveWay};
 use super::tls::{HandshakeError, TlsChannel};
 use super::{Client, Sink, outcome_of};
 use crate::base::{Time, WallTime};
@@ -27,8 +28,10 @@ pub struct Answer {
     pub request: Vec<u8>,
     pub head: Option<ResponseHead>,
     /// Head and body as received but for the transfer coding, which is removed (see `unframe`).
-    /// Give it back to `Client::recycle`.
+    /// To be given back by `Client::let_go`.
     pub response: Vec<u8>,
+    /// The memory that the answer holds, from its first byte on.
+    pub hold: Option<BodyHold>,
     pub head_len: usize,
     /// Bytes of the request left, whether they arrived or not: this counts as a try.
     pub was_sent: bool,
@@ -53,7 +56,7 @@ impl Answer {
     /// True if it tells nothing of the server: a kept connection was dead, or we had no means to
     /// ask.
     pub fn says_nothing(&self) -> bool {
-        self.was_stale || self.outcome == Outcome::Shed
+        self.was_stale || matches!(self.outcome, Outcome::Shed | Outcome::ShedMemory)
     }
 
     pub fn status(&self) -> Option<u16> {
@@ -79,6 +82,7 @@ pub(super) async fn run<W: World>(
         request: Vec::new(),
         head: None,
         response: Vec::new(),
+        hold: None,
         head_len: 0,
         was_sent: false,
         was_stale: false,
@@ -95,6 +99,10 @@ pub(super) async fn run<W: World>(
     }
     answer.outcome = result.unwrap_or_else(|outcome| outcome);
     unframe(&mut answer);
+    if let Some(hold) = &answer.hold {
+        hold.arrived();
+        hold.note(answer.response.capacity() + sink.held_bytes());
+    }
     answer
 }
 
@@ -107,7 +115,7 @@ fn unframe(answer: &mut Answer) {
     if head.header("transfer-encoding").is_none() {
         return;
     }
-    let mut whole = Vec::with_capacity(answer.response.len() + 128);
+    let mut whole = Vec::with_capacity(answer.head_len + 128);
     for (index, line) in head.raw().split_inclusive(|byte| *byte == b'\n').enumerate() {
         let name = line.split(|byte| *byte == b':').next().unwrap_or(line);
         let framing = [&b"transfer-encoding"[..], b"content-length"];
@@ -121,10 +129,11 @@ fn unframe(answer: &mut Answer) {
     }
     let body_len = answer.response.len() - answer.head_len;
     whole.extend_from_slice(format!("Content-Length: {body_len}\r\n\r\n").as_bytes());
-    let body_start = answer.head_len;
-    answer.head_len = whole.len();
-    whole.extend_from_slice(&answer.response[body_start..]);
-    answer.response = whole;
+    // In its place: a second buffer of a body's size would be in no account.
+    answer.response.reserve_exact(whole.len().saturating_sub(answer.head_len));
+    let head_len = whole.len();
+    drop(answer.response.splice(..answer.head_len, whole));
+    answer.head_len = head_len;
 }
 
 async fn ask<W: World>(
@@ -234,6 +243,7 @@ async fn read<W: World>(
     let mut deadline = client.deadline(asked, client.patience.head_ms);
     let mut head_at = None;
     let mut piece = Some(first);
+    answer.hold = Some(client.budget.hold(answer.seen_by));
     let outcome = loop {
         if let Some(bytes) = piece.take() {
             let had_head = head_at.is_some();
@@ -249,10 +259,16 @@ async fn read<W: World>(
                 Step::End => break Outcome::Fetched,
                 Step::CutLength => break Outcome::CutLength,
                 Step::Unwanted => break Outcome::Fetched,
+                Step::GivesWay(how) => break given_way(how, answer),
                 Step::Failed(error) => return Err(failure(error)),
             }
         }
-        match channel.receive(deadline).await {
+        let hold = answer.hold.as_ref().expect("open until the answer is let go");
+        let received = match hold.unless_told(channel.receive(deadline)).await {
+            Ok(received) => received,
+            Err(how) => break given_way(how, answer),
+        };
+        match received {
             Ok(Some(bytes)) => piece = Some(bytes),
             Ok(None) => match reader.eof() {
                 Ok(()) => break Outcome::Fetched,
@@ -280,7 +296,18 @@ enum Step {
     CutLength,
     /// The sink wants no body.
     Unwanted,
+    /// Memory for bodies is short.
+    GivesWay(GiveWay),
     Failed(HttpError),
+}
+
+/// What becomes of an answer that has to give way.
+fn given_way(how: GiveWay, answer: &Answer) -> Outcome {
+    answer.hold.iter().for_each(|hold| hold.gives_way(how));
+    match how {
+        GiveWay::Cut if answer.head.is_some() => Outcome::CutMemory,
+        _ => Outcome::ShedMemory,
+    }
 }
 
 /// Reads one received piece to its end.
@@ -299,7 +326,14 @@ fn take<W: World>(
         };
         rest = &rest[used..];
         match event {
-            Event::NeedMore => return Step::More,
+            Event::NeedMore => {
+                let held_bytes =
+                    reader.held_bytes() + answer.response.capacity() + sink.held_bytes();
+                return match claim(client, answer, held_bytes) {
+                    Ok(()) => Step::More,
+                    Err(how) => Step::GivesWay(how),
+                };
+            }
             Event::End => return Step::End,
             Event::Head => {
                 let Some(head) = reader.take_head() else { continue };
@@ -308,7 +342,10 @@ fn take<W: World>(
                 answer.response = client.buffers.borrow_mut().pop().unwrap_or_default();
                 let body_bytes = reader.body_bytes_left().unwrap_or(0);
                 let body_bytes = body_bytes.min(FETCH_BUFFER_BYTES_KEPT as u64);
-                answer.response.reserve(head.raw().len() + body_bytes as usize);
+                let needed_bytes = head.raw().len() + body_bytes as usize;
+                if let Err(how) = grow(client, answer, needed_bytes, needed_bytes, sink) {
+                    return Step::GivesWay(how);
+                }
                 answer.response.extend_from_slice(head.raw());
                 answer.head_len = head.raw().len();
                 let wanted = sink.head(&head);
@@ -318,6 +355,16 @@ fn take<W: World>(
                 }
             }
             Event::Body(body) => {
+                let needed_bytes = answer.response.len() + body.len();
+                if needed_bytes > answer.response.capacity() {
+                    let most_bytes = longest(client, reader, answer);
+                    if let Err(how) = grow(client, answer, needed_bytes, most_bytes, sink) {
+                        return Step::GivesWay(how);
+                    }
+                }
+                if let Some(hold) = &answer.hold {
+                    hold.received(body.len());
+                }
                 answer.response.extend_from_slice(body);
                 sink.body(body);
                 if reader.body_bytes() > client.patience.body_bytes_max {
@@ -326,6 +373,34 @@ fn take<W: World>(
             }
         }
     }
+}
+
+/// What the response may come to: no more than was announced, and than is taken.
+fn longest<W: World>(client: &Client<W>, reader: &ResponseReader, answer: &Answer) -> usize {
+    let announced = reader.body_bytes_left().map(|left| left.saturating_add(reader.body_bytes()));
+    let body_bytes = announced.unwrap_or(u64::MAX).min(client.patience.body_bytes_max);
+    answer.head_len.saturating_add(usize::try_from(body_bytes).unwrap_or(usize::MAX))
+}
+
+/// Makes room for `needed_bytes` of response: twice of what there is, so that a long one is seldom
+/// moved, but no more than it may come to. Claimed first, by capacity.
+fn grow<W: World>(
+    client: &Client<W>,
+    answer: &mut Answer,
+    needed_bytes: usize,
+    most_bytes: usize,
+    sink: &impl Sink,
+) -> Result<(), GiveWay> {
+    let capacity = answer.response.capacity();
+    let grown = needed_bytes.max(capacity.saturating_mul(2).min(most_bytes)).max(capacity);
+    claim(client, answer, grown + sink.held_bytes())?;
+    answer.response.reserve_exact(grown - answer.response.len());
+    Ok(())
+}
+
+fn claim<W: World>(client: &Client<W>, answer: &Answer, held_bytes: usize) -> Result<(), GiveWay> {
+    let hold = answer.hold.as_ref().expect("open until the answer is let go");
+    hold.claim(held_bytes, || client.world.now())
 }
 
 /// Cuts a body piece where it crosses the cap; behind the cap nothing is left of it.

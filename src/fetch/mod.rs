@@ -7,10 +7,12 @@
 mod certificate;
 mod channel;
 mod exchange;
+mod memory;
 mod pool;
 mod tls;
 
 pub use exchange::{Answer, Connection};
+pub use memory::{BodyBudget, BodyHold, BodyTally};
 pub use tls::{TlsError, TlsPolicy};
 
 use crate::base::Time;
@@ -36,6 +38,8 @@ pub struct Patience {
     /// From the end of the head to the end of the body.
     pub body_ms: u64,
     pub body_bytes_max: u64,
+    /// Of all bodies under way together.
+    pub body_memory_bytes: usize,
     pub keep_alive_count_max: usize,
     pub keep_alive_ms: u64,
 }
@@ -49,6 +53,7 @@ impl Patience {
             head_ms: settings.head_timeout_ms,
             body_ms: settings.body_timeout_ms,
             body_bytes_max: settings.body_bytes_max as u64,
+            body_memory_bytes: settings.body_memory_mb << 20,
             keep_alive_count_max: settings.keep_alive_count_max,
             keep_alive_ms: settings.keep_alive_ms,
         }
@@ -62,6 +67,11 @@ pub trait Sink {
 
     /// The next body bytes, transfer coding removed, content coding not.
     fn body(&mut self, piece: &[u8]);
+
+    /// Memory that it holds on behalf of this body.
+    fn held_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The HTTP client of one core.
@@ -72,6 +82,7 @@ pub struct Client<W: World> {
     patience: Patience,
     tls: TlsPolicy,
     pool: RefCell<Pool<W::Stream>>,
+    budget: BodyBudget,
     /// Response buffers between two uses.
     buffers: RefCell<Vec<Vec<u8>>>,
 }
@@ -80,8 +91,8 @@ impl<W: World> Client<W> {
     pub fn new(world: W, agent: &str, patience: Patience, tls: TlsPolicy) -> Client<W> {
         let pool = RefCell::new(Pool::new(patience.keep_alive_count_max));
         let (agent, accept_encoding) = (agent.into(), ACCEPT_ENCODING.into());
-        let buffers = RefCell::default();
-        Client { world, agent, accept_encoding, patience, tls, pool, buffers }
+        let (budget, buffers) = (BodyBudget::new(patience.body_memory_bytes), RefCell::default());
+        Client { world, agent, accept_encoding, patience, tls, pool, budget, buffers }
     }
 
     /// Offers servers these content codings, in place of the usual ones.
@@ -120,6 +131,18 @@ impl<W: World> Client<W> {
     /// Closes all connections that wait for another request.
     pub fn close_all(&self) {
         self.pool.borrow_mut().expire(Time::NEVER);
+    }
+
+    /// Memory for the bodies under way.
+    pub fn budget(&self) -> &BodyBudget {
+        &self.budget
+    }
+
+    /// Takes back what an answer holds once its body is of no more use: the buffer for the next
+    /// fetch, its memory for other bodies.
+    pub fn let_go(&self, answer: &mut Answer) {
+        self.recycle(std::mem::take(&mut answer.response));
+        answer.hold = None;
     }
 
     pub fn idle_count(&self) -> usize {

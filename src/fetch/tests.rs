@@ -113,6 +113,7 @@ fn patience() -> Patience {
         head_ms: 8_000,
         body_ms: 20_000,
         body_bytes_max: 100_000,
+        body_memory_bytes: 64 << 20,
         keep_alive_count_max: 8,
         keep_alive_ms: 10_000,
     }

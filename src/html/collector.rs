@@ -223,6 +223,10 @@ impl<T: TextSink> CollectorSink<'_, T> {
 }
 
 impl Collector {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.page.held_bytes()
+    }
+
     /// What the page has said of its charset in a `meta`.
     pub fn declared_charset(&self) -> Option<&'static Encoding> {
         self.declared

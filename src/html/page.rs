@@ -119,6 +119,12 @@ pub struct Page {
 }
 
 impl Page {
+    /// Memory that it takes beside itself.
+    pub fn held_bytes(&self) -> usize {
+        let links_bytes = self.links.capacity() * size_of::<LinkEntry>();
+        self.text.capacity() + self.stored.capacity() + links_bytes
+    }
+
     /// The first title, white space collapsed.
     pub fn title(&self) -> Option<&str> {
         self.title.map(|span| self.str(span))

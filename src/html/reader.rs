@@ -63,6 +63,11 @@ pub struct PageReader {
 }
 
 impl PageReader {
+    /// Memory for what it has found so far.
+    pub fn held_bytes(&self) -> usize {
+        self.collector.held_bytes()
+    }
+
     /// `header_charset`: the charset parameter of the Content-Type header, if any.
     pub fn new(header_charset: Option<&str>) -> PageReader {
         PageReader { decoder: Decoder::new(header_charset), ..PageReader::default() }

@@ -15,8 +15,9 @@
 
 use super::inflate::{Deflate, Gzip, Output};
 use crate::limits::{
-    CONTENT_CODING_COUNT_MAX, DECODE_SCRATCH_BYTES, DECODED_BYTES, DECODED_PER_BODY,
-    DECODED_RATIO_MAX, DECODER_IDLE_COUNT_MAX, RATIO_CHECK_BYTES_MIN, ZSTD_WINDOW_LOG_MAX,
+    BROTLI_TABLE_BYTES, CONTENT_CODING_COUNT_MAX, DECODE_SCRATCH_BYTES, DECODED_BYTES,
+    DECODED_PER_BODY, DECODED_RATIO_MAX, DECODER_IDLE_COUNT_MAX, INFLATE_BYTES,
+    RATIO_CHECK_BYTES_MIN, ZSTD_WINDOW_LOG_MAX,
 };
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::Decompress;
@@ -157,6 +158,12 @@ impl Decoder {
     /// No coding: `push` hands its input through.
     pub fn is_identity(&self) -> bool {
         self.stages.is_empty()
+    }
+
+    /// Memory of its contexts, windows included.
+    pub fn held_bytes(&self) -> usize {
+        let of_stage = |stage: &Stage| stage.scratch.len() + stage.engine.held_bytes();
+        self.stages.iter().map(of_stage).sum()
     }
 
     pub fn decoded_bytes(&self) -> usize {
@@ -343,6 +350,17 @@ impl Stage {
 }
 
 impl Engine {
+    /// A window is up to 16 MiB, and a few kilobytes on the wire may ask for it.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Engine::Gzip(_) | Engine::Deflate(_) => INFLATE_BYTES,
+            Engine::Br { state, .. } => {
+                BROTLI_TABLE_BYTES + usize::try_from(state.ringbuffer_size).unwrap_or(0)
+            }
+            Engine::Zstd { context, .. } => context.sizeof(),
+        }
+    }
+
     fn coding(&self) -> Coding {
         match self {
             Engine::Gzip(_) => Coding::Gzip,

@@ -265,6 +265,11 @@ impl HeadReader {
         Ok((blank_bytes + used, None))
     }
 
+    /// Memory for a head that came in pieces.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.collected.capacity()
+    }
+
     /// Something of a response has arrived, if only a blank line.
     pub(super) fn has_begun(&self) -> bool {
         !self.collected.is_empty() || self.blank_bytes > 0

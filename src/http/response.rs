@@ -120,6 +120,14 @@ impl ResponseReader {
         self.body_bytes
     }
 
+    /// Memory for a head that is not complete; what has been read is the caller's.
+    pub fn held_bytes(&self) -> usize {
+        match &self.state {
+            State::Head(reader) => reader.held_bytes(),
+            _ => 0,
+        }
+    }
+
     /// What is still to come, where the server said so.
     pub fn body_bytes_left(&self) -> Option<u64> {
         match self.state {

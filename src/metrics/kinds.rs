@@ -108,6 +108,11 @@ kinds! {
         OriginsGivenUp = "origins_given_up",
         /// Bodies whose content coding was a bomb, too deep or broken: kept as they came, marked.
         BodiesUndecoded = "bodies_undecoded",
+        /// Bodies that were cut because memory for bodies was short and they were slow; those that
+        /// were not slow and were let go; times that no fetch started for want of it.
+        BodiesCut = "bodies_cut",
+        BodiesShed = "bodies_shed",
+        BodyStalls = "body_stalls",
         /// Lists of pages and of sitemaps that were read.
         Sitemaps = "sitemaps",
         /// What robots.txt or an index called a sitemap, and is none.

@@ -76,6 +76,9 @@ pub struct Gauges {
     /// because it stood still.
     pub turn_gap_ns_max: u64,
     pub nudges: u64,
+    /// Memory that bodies hold until they are stored, and the most that they have.
+    pub body_bytes: u64,
+    pub body_bytes_peak: u64,
     /// CPU time of the core's thread, and when it was read: two reports give the load.
     pub cpu_ns: u64,
     pub at_ns: u64,
@@ -241,6 +244,8 @@ impl Gauges {
         self.seen_deferred += other.seen_deferred;
         self.seen_lag_ms = self.seen_lag_ms.max(other.seen_lag_ms);
         self.fetches_active += other.fetches_active;
+        self.body_bytes += other.body_bytes;
+        self.body_bytes_peak += other.body_bytes_peak;
         self.streams_open += other.streams_open;
         self.buffers_lent += other.buffers_lent;
         self.syscalls += other.syscalls;

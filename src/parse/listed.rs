@@ -69,6 +69,16 @@ enum Packing {
 }
 
 impl ListReader {
+    /// Memory for what it has found so far, and for unpacking it.
+    pub fn held_bytes(&self) -> usize {
+        let listed_bytes = self.listed.text.capacity() + self.listed.ends.capacity() * 4;
+        let unpacking_bytes = match &self.packing {
+            Packing::Gzip(decoder) => decoder.held_bytes(),
+            Packing::Unknown | Packing::None => 0,
+        };
+        self.start.capacity() + listed_bytes + unpacking_bytes
+    }
+
     /// `charset`: of the Content-Type header.
     pub fn new(charset: Option<&str>) -> ListReader {
         ListReader {

@@ -12,6 +12,7 @@ pub use listed::{ListReader, Listed};
 use crate::config::Extractor;
 use crate::html::{LolReader, Page, PageReader, TextSink};
 use crate::http::{ContentType, DecodeError, Decoder, DecoderPool, ResponseHead};
+use crate::limits::{HTML_READER_BYTES, LOL_MEMORY_BYTES_MAX};
 use crate::simhash::SimHasher;
 
 /// What a body turned out to be.
@@ -149,6 +150,18 @@ impl Parser {
     fn with(handler: Handler, decoder: Result<Option<Decoder>, DecodeError>) -> Parser {
         let failed = decoder.as_ref().err().copied();
         Parser { decoder: decoder.unwrap_or(None), handler, failed, decoded_bytes: 0 }
+    }
+
+    /// Memory that it holds for this body, about: what unpacks it, and what was found in it.
+    pub fn held_bytes(&self) -> usize {
+        let found_bytes = match &self.handler {
+            Handler::Html(html) => HTML_READER_BYTES + html.0.held_bytes(),
+            Handler::Lol(_) => LOL_MEMORY_BYTES_MAX,
+            Handler::Text(_) => HTML_READER_BYTES,
+            Handler::Sitemap(list) => list.held_bytes(),
+            Handler::Opaque => 0,
+        };
+        found_bytes + self.decoder.as_ref().map_or(0, Decoder::held_bytes)
     }
 
     /// Takes the next piece of the body.

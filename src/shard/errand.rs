@@ -117,7 +117,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if queued.tries_made() > 0 {
             self.client.close_kept(url);
         }
-        let (answer, body) = self.fetch_robots(url, address, None).await;
+        let (mut answer, body) = self.fetch_robots(url, address, None).await;
         let outcome = by_status(&answer);
         self.finish_request(host, url, &answer, answer.outcome, hands).await;
         let is_last = queued.tries_made() >= self.plan.settings.retry_count_max;
@@ -133,7 +133,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         let next = self.pace(host, url, &answer, outcome);
         self.book(host, url, 0, &answer, outcome);
-        self.client.recycle(answer.response);
+        self.client.let_go(&mut answer);
         self.release(host, next);
     }
 
@@ -299,6 +299,10 @@ impl Sink for RobotsSink {
             Err(error) => self.failed = Some(error),
         }
         true
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.body.capacity() + self.decoder.as_ref().map_or(0, Decoder::held_bytes)
     }
 
     fn body(&mut self, piece: &[u8]) {

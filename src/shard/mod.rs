@@ -12,6 +12,7 @@
 //! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
 //! 5. the host goes back to the frontier with the time of its next turn.
 
+mod bodies;
 mod budget;
 mod checkpoints;
 mod cooling;
@@ -221,6 +222,7 @@ where
     spawn(Stage::Ends, Box::pin(shard.clone().keep_ends()));
     spawn(Stage::Mail, Box::pin(shard.clone().keep_owed()));
     spawn(Stage::Disk, Box::pin(shard.clone().keep_checkpoints()));
+    spawn(Stage::Schedule, Box::pin(shard.clone().keep_bodies()));
     let report = shard.live().await;
     // Who still waits for something would keep the shard, all its tables with it, for good.
     shard.ended.set(true);
@@ -419,7 +421,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if !is_running || self.active_count.get() >= self.plan.settings.fetch_slots {
             return false;
         }
-        if self.disk_failure().is_some() {
+        if self.disk_failure().is_some() || !self.client.budget().has_room() {
             return false;
         }
         if self.budget.get() == 0 {
@@ -568,11 +570,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             streams_open: (self.client.idle_count() + self.active_count.get()) as u64,
             cpu_ns: self.world.cpu_ns(),
             at_ns: self.world.now().0,
-            ..self.sieve_gauges(&frontier)
+            ..self.body_gauges(self.sieve_gauges(&frontier))
         });
         let mut metrics = self.metrics.borrow().clone();
         self.book_costs(&mut metrics);
         metrics.add(Count::ConnectionsCrowded, self.client.crowded_count());
+        self.count_bodies(&mut metrics);
         Report { shard: self.index, metrics, gauges }
     }
 

@@ -55,6 +55,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
         }
         self.parse_ns += self.shard.booked_ns() - before_ns;
     }
+
+    fn held_bytes(&self) -> usize {
+        self.parser.as_ref().map_or(0, Parser::held_bytes)
+    }
 }
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
@@ -86,6 +90,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             None => Parsed::default(),
         };
+        answer.hold.iter().for_each(|hold| hold.note(answer.response.capacity()));
         if let Some(page) = &parsed.page {
             self.spend(Stage::Links, || self.route_links(&queued, page, &answer));
         }
@@ -122,6 +127,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         } else {
             self.refund_budget();
         }
+        self.client.let_go(&mut answer);
         match (stored, respelled) {
             (Ok(_), Some(target)) => self.respell(host, queued, target, answer.ended),
             (Ok(record), None) => self.conclude(host, queued, &answer, outcome, record).await,
@@ -131,7 +137,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if !is_end {
             self.release(host, next);
         }
-        self.client.recycle(answer.response);
     }
 
     /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed.
@@ -143,9 +148,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// What an answer amounts to, and where it redirects to.
     fn judge(&self, queued: &Queued, answer: &Answer) -> (Outcome, Option<Url>) {
         let Some(head) = answer.head.as_ref() else { return (answer.outcome, None) };
-        let whole =
-            matches!(answer.outcome, Outcome::Fetched | Outcome::CutLength | Outcome::CutTime);
-        if !whole {
+        if !answer.outcome.is_page() {
             return (answer.outcome, None);
         }
         match head.status() {
@@ -318,7 +321,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 Outcome::CutLength => Some(Truncated::Length),
                 Outcome::CutTime => Some(Truncated::Time),
                 Outcome::Incomplete | Outcome::Reset => Some(Truncated::Disconnect),
-                Outcome::Malformed => Some(Truncated::Unspecified),
+                // WARC 1.1 5.13 has no word for a want of memory.
+                Outcome::Malformed | Outcome::CutMemory | Outcome::ShedMemory => {
+                    Some(Truncated::Unspecified)
+                }
                 _ => None,
             },
             revisit_of,

@@ -53,7 +53,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         let known = if hops == 0 { self.robots.borrow().version(&origin).cloned() } else { None };
         self.robots.borrow_mut().ask(&origin);
-        let (answer, body) = self.fetch_robots(&target, address, known.as_ref()).await;
+        let (mut answer, body) = self.fetch_robots(&target, address, known.as_ref()).await;
         let outcome = by_status(&answer);
         self.finish_request(host, &target, &answer, answer.outcome, hands).await;
         let next = self.pace(host, &target, &answer, outcome);
@@ -84,7 +84,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 }
             }
         }
-        self.client.recycle(answer.response);
+        self.client.let_go(&mut answer);
     }
 
     /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.

@@ -32,6 +32,8 @@ pub type Seen = Rc<RefCell<Vec<Asked>>>;
 pub enum Act {
     /// Sends this, after so long, and closes.
     Say(String, Duration),
+    /// Sends this, then nothing more, and keeps the connection open until the client leaves.
+    Stall(Vec<u8>),
     /// Closes at once.
     Hang,
 }
@@ -81,10 +83,17 @@ fn serve_at(sim: &Sim, at: IpAddr, log: Seen, script: Rc<dyn Fn(&Asked) -> Act>)
                 let path = head.split(' ').nth(1).expect("a target").to_owned();
                 let asked = Asked { at: world.now(), to: stream.local().ip(), path, head };
                 log.borrow_mut().push(asked.clone());
-                if let Act::Say(text, after) = script(&asked) {
-                    world.sleep_until(asked.at + after).await;
-                    // A client that has gone does not want it.
-                    let _ = stream.send(text.into_bytes(), Time::NEVER).await;
+                // A client that has gone does not want it.
+                match script(&asked) {
+                    Act::Say(text, after) => {
+                        world.sleep_until(asked.at + after).await;
+                        let _ = stream.send(text.into_bytes(), Time::NEVER).await;
+                    }
+                    Act::Stall(bytes) => {
+                        let _ = stream.send(bytes, Time::NEVER).await;
+                        while let Ok(Some(_)) = stream.receive(Time::NEVER).await {}
+                    }
+                    Act::Hang => {}
                 }
             });
         }

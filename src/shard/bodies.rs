@@ -1,0 +1,77 @@
+//! What a shard does while memory for bodies is short: it starts no fetch, has the rates of bodies
+//! measured so that slow ones are cut, and tells the operator. Who gives way is
+//! [`crate::fetch::BodyBudget`]'s to say. Belongs to one core.
+
+use super::{Notice, Shard};
+use crate::fetch::BodyTally;
+use crate::flow::Mail;
+use crate::io::{Outbox, World};
+use crate::limits::BODY_SAMPLE_MS;
+use crate::metrics::{Count, Gauges, Metrics};
+use std::rc::Rc;
+use std::time::Duration;
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    /// Sleeps until half of the memory is held; then measures until it is not.
+    pub(super) async fn keep_bodies(self: Rc<Self>) {
+        let budget = self.client.budget();
+        loop {
+            budget.half_full().await;
+            let mut told: Option<BodyTally> = None;
+            loop {
+                let until = self.world.now() + Duration::from_millis(BODY_SAMPLE_MS);
+                self.world.sleep_until(until).await;
+                let is_half_full = budget.measure(self.world.now());
+                if !budget.has_room() && told.is_none() {
+                    told = Some(self.tell_short());
+                }
+                // What was given back may let a fetch start, whoever gave it.
+                self.wake.poke();
+                if !is_half_full {
+                    break;
+                }
+            }
+            if let Some(before) = told {
+                self.tell_enough(&before);
+            }
+        }
+    }
+
+    fn tell_short(&self) -> BodyTally {
+        let budget = self.client.budget();
+        let tally = budget.tally();
+        self.metrics.borrow_mut().add(Count::BodyStalls, 1);
+        tracing::warn!(
+            shard = self.index.0,
+            "memory for bodies is short: {} of {} MB are held by {} bodies. No fetch starts until \
+             some is free, and slow bodies are cut. See body_memory_mb and fetch_slots",
+            tally.held_bytes >> 20,
+            budget.bytes_max() >> 20,
+            tally.body_count,
+        );
+        tally
+    }
+
+    fn tell_enough(&self, before: &BodyTally) {
+        let tally = self.client.budget().tally();
+        tracing::info!(
+            shard = self.index.0,
+            "memory for bodies is enough again: {} bodies were cut, {} were let go to be asked \
+             for again",
+            tally.cut_count - before.cut_count,
+            tally.shed_count - before.shed_count,
+        );
+    }
+
+    pub(super) fn body_gauges(&self, gauges: Gauges) -> Gauges {
+        let BodyTally { held_bytes, held_bytes_peak, .. } = self.client.budget().tally();
+        let (body_bytes, body_bytes_peak) = (held_bytes as u64, held_bytes_peak as u64);
+        Gauges { body_bytes, body_bytes_peak, ..gauges }
+    }
+
+    pub(super) fn count_bodies(&self, metrics: &mut Metrics) {
+        let BodyTally { cut_count, shed_count, .. } = self.client.budget().tally();
+        metrics.add(Count::BodiesCut, cut_count);
+        metrics.add(Count::BodiesShed, shed_count);
+    }
+}
