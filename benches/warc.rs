@@ -99,6 +99,7 @@ fn store_one_page(criterion: &mut Criterion) {
             simhash: Some(1),
             near: None,
             undecoded: None,
+            links_left_out: 0,
         };
         bencher.iter(|| {
             out.clear();

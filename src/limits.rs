@@ -61,8 +61,11 @@ pub const DECODER_IDLE_COUNT_MAX: usize = 8;
 
 // --- HTML ---------------------------------------------------------------------------------------
 
-/// Links taken from one page; the rest are counted and dropped.
+/// Distinct links to pages that are taken from one page unless a setting says otherwise; the rest
+/// are counted and left out.
 pub const PAGE_LINK_COUNT_MAX: usize = 1_000;
+/// Links taken from one response head (Link, Refresh); the rest are counted and left out.
+pub const HEAD_LINK_COUNT_MAX: usize = 64;
 pub const TITLE_BYTES_MAX: usize = 1_024;
 pub const ANCHOR_TEXT_BYTES_MAX: usize = 256;
 /// One attribute's value; a longer one is cut, and a link in it is dropped.

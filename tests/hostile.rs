@@ -14,6 +14,8 @@ mod support;
 use evidence::{
     BODY_BYTES_MAX, DELAY_MS, HOST_PAGE_CAP, LONGEST_DELAY_MS, RETRY_COUNT_MAX, evidence,
 };
+use nephila::config::Settings;
+use nephila::control::summary;
 use nephila::engine::EndReason;
 use nephila::flow::Outcome;
 use nephila::metrics::Count;
@@ -334,10 +336,22 @@ fn retry_after_is_honoured_up_to_its_clamp() {
 
 #[test]
 fn traps_get_no_more_than_a_hosts_budget() {
-    for row in ["calendar", "sessions", "links-million"] {
+    for row in ["calendar", "sessions", "links-million", "links-20000", "links-head"] {
         let asked = evidence().asked_of(row);
         let pages = asked.iter().filter(|entry| entry.path != "/robots.txt").count() as u64;
         assert!(pages > 1 && pages <= HOST_PAGE_CAP, "{row}: {pages}");
     }
     assert!(evidence().summary.metrics.count(Count::LinksOverCap) >= 999_000);
+}
+
+#[test]
+fn links_that_are_left_out_are_told_in_the_summary_and_for_each_page_in_index_and_record() {
+    let count = 20_000 - Settings::default().page_link_count_max;
+    let record = evidence().only("links-20000", "/");
+    assert_eq!(record.header("Nephila-Links-Left-Out"), Some(&*count.to_string()));
+    let line = evidence().index.iter().find(|line| line.contains("links-20000.hostile.test:"));
+    let marked = |line: &String| line.contains(&format!("\"links_left_out\": \"{count}\""));
+    assert!(evidence().index.iter().any(marked), "{line:?}");
+    let text = summary::table(&evidence().summary);
+    assert!(text.contains("page_link_count_max"), "{text}");
 }

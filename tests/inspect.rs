@@ -112,6 +112,23 @@ fn wide_site() -> Server {
     })
 }
 
+#[test]
+fn links_that_were_left_out_are_told_with_their_pages() {
+    let (server, place) = (wide_site(), tempfile::tempdir().expect("a directory"));
+    let out = place.path().join("crawl");
+    let seed = server.url(HOST, "/");
+    crawl(Settings { page_link_count_max: 5, ..settings() }, std::slice::from_ref(&seed), &out);
+    assert_eq!(server.asked().len(), 1 + 5);
+    let told = &look(&out, &Question::Overview)["links_left_out"];
+    assert_eq!((&told["links"], &told["pages"]), (&(LINKED_COUNT - 5).into(), &1.into()));
+    assert_eq!(told["most"][0]["url"], *seed);
+    assert_eq!(told["most"][0]["links"], told["links"]);
+    let history = look(&out, &Question::Url(seed));
+    assert_eq!(history["records"][0]["links_left_out"], told["links"]);
+    let text = ask(&out, &Question::Overview, manner(false, 10)).expect("an answer");
+    assert!(text.contains("links left out (page_link_count_max): 55, of 1 page"), "{text}");
+}
+
 /// Bytes of queues that are on disk.
 fn spilled_bytes(out: &Path) -> usize {
     let is_segment = |path: &Path| path.extension().is_some_and(|ending| ending == "seg");

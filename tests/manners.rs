@@ -7,6 +7,7 @@ mod support;
 
 use nephila::config::Settings;
 use nephila::io::sim::{NetModel, Sim};
+use nephila::metrics::Count;
 use nephila::url::Url;
 use scripted::{Act, Asked, body, page, say, serve};
 use std::time::Duration;
@@ -417,6 +418,59 @@ fn a_server_that_wants_another_order_of_parameters_is_followed_and_one_that_want
         });
         let expected = ["/robots.txt", "/s?b=1&a=2", "/s?a=2&b=1"];
         assert_eq!(targets(&seen), expected.map(|path| format!("10.0.0.1{path}")), "{is_loop}");
+    }
+}
+
+/// A page's links are those that lead to pages: nothing else of it costs it one of them.
+#[test]
+fn stylesheets_repeats_and_data_links_cost_a_page_none_of_its_links() {
+    let mut html = String::new();
+    for number in 0..1_200 {
+        html += &format!("<link rel=stylesheet href=/{number}.css><a href=/0>again</a>");
+        html += &format!("<a href=data:,{number}>d</a><a rel=nofollow href=/n{number}>n</a>");
+    }
+    (0..20).for_each(|number| html += &format!("<a href=/{number}>page</a>"));
+    let seen =
+        crawl(&["http://10.0.0.1/"], Settings { delay_ms: 20, ..settings() }, move |asked| {
+            match asked.path.as_str() {
+                "/robots.txt" => body("404 Not Found", ""),
+                "/" => body("200 OK\r\nContent-Type: text/html", &html),
+                _ => page(&[]),
+            }
+        });
+    assert_eq!(seen.len(), 2 + 20, "{:?}", targets(&seen));
+}
+
+#[test]
+fn links_beyond_the_setting_are_left_out_counted_and_marked_in_the_index() {
+    for (page_link_count_max, asked_count) in [(30, 30), (0, 1_100)] {
+        let sim = Sim::new(9);
+        let seen = serve(&sim, |asked| match asked.path.as_str() {
+            "/robots.txt" => body("404 Not Found", ""),
+            "/" => {
+                let links: Vec<String> = (0..1_100).map(|number| format!("/{number}")).collect();
+                page(&links.iter().map(String::as_str).collect::<Vec<_>>())
+            }
+            _ => page(&[]),
+        });
+        let settings = Settings { page_link_count_max, delay_ms: 20, ..settings() };
+        let crawl = crawl_in(&sim, 2, settings, vec![Url::parse("http://10.0.0.1/").unwrap()]);
+        assert_eq!(seen.borrow().len(), 2 + asked_count);
+        let (metrics, _) = nephila::metrics::merged(&crawl.reports);
+        let left_out = 1_100 - asked_count as u64;
+        assert_eq!(metrics.count(Count::LinksOverCap), left_out);
+        assert_eq!(metrics.count(Count::PagesOverLinkCap), u64::from(left_out > 0));
+        let is_index = |path: &std::path::Path| path.extension().is_some_and(|of| of == "cdxj");
+        let lines = crawl.files.iter().filter(|(path, _)| is_index(path)).flat_map(|(_, bytes)| {
+            let text = std::str::from_utf8(bytes).expect("text");
+            text.lines().filter(|line| line.contains("left_out")).map(str::to_owned)
+        });
+        let lines: Vec<String> = lines.collect();
+        assert_eq!(lines.len(), usize::from(left_out > 0), "{lines:?}");
+        assert!(lines.iter().all(|line| {
+            line.contains("\"url\": \"http://10.0.0.1/\"")
+                && line.contains(&format!("\"links_left_out\": \"{left_out}\""))
+        }));
     }
 }
 

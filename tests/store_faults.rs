@@ -54,6 +54,7 @@ impl Page {
             simhash: None,
             near: None,
             undecoded: None,
+            links_left_out: 0,
         }
     }
 }

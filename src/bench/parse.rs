@@ -7,14 +7,14 @@
 //! the clock runs.
 //!
 //! The engines' links are those of `a`, `area` and `link` with an `href`, `iframe` and `frame` with
-//! a `src`, up to [`PAGE_LINK_COUNT_MAX`] a page. lol_html is timed as its users would call it, by
+//! a `src`. lol_html is timed as its users would call it, by
 //! selectors; for the comparison it stands behind our own page rules ([`LolReader`]), so that what
 //! differs is what the two tokenizers saw. It takes `noscript` for raw text (html5gum too), where
 //! we do as a browser without scripts does: such links are told apart in [`Mismatch`].
 
 use super::BenchError;
-use crate::html::{LinkKind, LolReader, NoText, Page, PageReader};
-use crate::limits::{PAGE_LINK_COUNT_MAX, RING_BUFFER_BYTES};
+use crate::html::{LinkKind, LinkTerms, LolReader, NoText, Page, PageReader};
+use crate::limits::RING_BUFFER_BYTES;
 use crate::parse::Hashed;
 use crate::simhash::SimHasher;
 use crate::sys::process::thread_cpu_ns;
@@ -178,7 +178,7 @@ pub const READERS: [(&str, Read); 5] = [
 ];
 
 fn ours(page: &[u8]) -> usize {
-    let mut reader = PageReader::new(Some("utf-8"));
+    let mut reader = PageReader::new(Some("utf-8")).with_links(LinkTerms::all());
     page.chunks(RING_BUFFER_BYTES).for_each(|chunk| reader.push(chunk, &mut NoText));
     counted(&reader.finish(&mut NoText))
 }
@@ -186,7 +186,7 @@ fn ours(page: &[u8]) -> usize {
 fn ours_with_text(page: &[u8]) -> usize {
     let mut byte_count = 0;
     let mut count = |piece: &[u8]| byte_count += piece.len();
-    let mut reader = PageReader::new(Some("utf-8"));
+    let mut reader = PageReader::new(Some("utf-8")).with_links(LinkTerms::all());
     page.chunks(RING_BUFFER_BYTES).for_each(|chunk| reader.push(chunk, &mut count));
     let page = reader.finish(&mut count);
     black_box(byte_count);
@@ -196,7 +196,7 @@ fn ours_with_text(page: &[u8]) -> usize {
 fn ours_with_simhash(page: &[u8]) -> usize {
     let mut hasher = SimHasher::new();
     let mut take = Hashed(&mut hasher);
-    let mut reader = PageReader::new(Some("utf-8"));
+    let mut reader = PageReader::new(Some("utf-8")).with_links(LinkTerms::all());
     page.chunks(RING_BUFFER_BYTES).for_each(|chunk| reader.push(chunk, &mut take));
     let page = reader.finish(&mut take);
     black_box(hasher.finish());
@@ -228,7 +228,7 @@ fn lol(page: &[u8]) -> usize {
     if is_read && rewriter.end().is_err() {
         return 0;
     }
-    count.get().min(PAGE_LINK_COUNT_MAX)
+    count.get()
 }
 
 fn gum(page: &[u8]) -> usize {
@@ -246,7 +246,7 @@ fn gum(page: &[u8]) -> usize {
             count += usize::from(black_box(value).is_some());
         }
     }
-    count.min(PAGE_LINK_COUNT_MAX)
+    count
 }
 
 /// The page's mismatch, if it has one.
@@ -270,10 +270,10 @@ fn replace(page: &[u8], tag: &[u8]) -> Vec<u8> {
 }
 
 fn differences(page: &[u8]) -> (usize, usize) {
-    let mut ours = PageReader::new(None);
+    let mut ours = PageReader::new(None).with_links(LinkTerms::all());
     ours.push(page, &mut NoText);
     let ours = ours.finish(&mut NoText);
-    let mut lol = LolReader::new(None);
+    let mut lol = LolReader::new(None).with_links(LinkTerms::all());
     lol.push(page, &mut NoText);
     let lol = lol.finish(&mut NoText);
     (missing(&ours, &lol), missing(&lol, &ours))

@@ -76,6 +76,9 @@ settings! {
              stands for itself.";
         follow_nofollow: bool = false, Any, "",
             "Follow links marked rel=nofollow, and those of pages that ask for nofollow.";
+        page_link_count_max: usize = limits::PAGE_LINK_COUNT_MAX, 0..=10_000_000, "",
+            "Distinct links to pages that are followed of one page; 0 is no limit but the size of \
+             the page. What is left out is counted, told, and marked in the index.";
         extra_parameters: Vec<String> = Vec::new(), Text::Parameter, "",
             "Query parameters to strip from URLs, beyond the known tracking and session ones.";
         allow_private: bool = false, Any, "",

@@ -210,6 +210,11 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if metrics.count(Count::UrlsTrapped) > 0 {
         rows.push(("trapped", count(Count::UrlsTrapped), "URLs not followed: traps".to_owned()));
     }
+    if metrics.count(Count::LinksOverCap) > 0 {
+        let pages = count(Count::PagesOverLinkCap);
+        let remark = format!("links, of {pages} pages: see page_link_count_max");
+        rows.push(("left out", count(Count::LinksOverCap), remark));
+    }
     if summary.resident_bytes_peak > 0 {
         rows.push(("memory", bytes_text(summary.resident_bytes_peak), "at most".to_owned()));
     }

@@ -2,6 +2,7 @@
 
 use super::attributes::{Attributes, Slot};
 use super::collapsed::{Collapsed, is_collapsed};
+use super::crowd::LinkTerms;
 use super::meta::{RobotsMeta, charset_label, content_language, refresh_url};
 use super::name::{TagName, Traits};
 use super::page::{LinkEntry, LinkKind, Page, Rel, Span};
@@ -227,6 +228,11 @@ impl Collector {
         self.page.held_bytes()
     }
 
+    /// Before the first tag.
+    pub fn set_links(&mut self, terms: LinkTerms) {
+        self.page.terms = terms;
+    }
+
     /// What the page has said of its charset in a `meta`.
     pub fn declared_charset(&self) -> Option<&'static Encoding> {
         self.declared
@@ -385,13 +391,26 @@ impl Collector {
     fn whole_link(&mut self, link: WholeLink<'_>) {
         self.close_anchor();
         self.place = Place::Visible;
-        if !self.page.has_room(false) {
-            return;
+        if self.page.is_crowded() {
+            return self.crowded_link(link);
         }
+        self.page.make_room();
         let href = self.store_href(link);
         let text = self.store_text(link);
         let (kind, rel) = (LinkKind::Anchor, Rel::default());
         self.page.links.push(LinkEntry { href, text, kind, rel });
+    }
+
+    /// [`Collector::whole_link`] of a page that has many.
+    #[cold]
+    fn crowded_link(&mut self, link: WholeLink<'_>) {
+        let WholeLink { chunk, href, href_len, .. } = link;
+        let before = self.page.links.len();
+        let href = self.attributes.target(&chunk[href..href + href_len]);
+        self.page.add_link(LinkKind::Anchor, Rel::default(), href, false);
+        if self.page.links.len() > before {
+            self.page.links[before].text = self.store_text(link);
+        }
     }
 
     #[inline(always)]

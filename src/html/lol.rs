@@ -10,6 +10,7 @@
 
 use super::charset::Decoder;
 use super::collector::{Collector, CollectorSink};
+use super::crowd::LinkTerms;
 use super::name::TagName;
 use super::page::Page;
 use super::reader::TextSink;
@@ -50,6 +51,12 @@ impl LolReader {
         let output: fn(&[u8]) = |_| {};
         let rewriter = Some(HtmlRewriter::new(settings, output));
         LolReader { decoder: Decoder::new(header_charset), rewriter, shared }
+    }
+
+    /// Which links of the page are kept; before its first byte.
+    pub fn with_links(self, terms: LinkTerms) -> LolReader {
+        self.shared.borrow_mut().collector.set_links(terms);
+        self
     }
 
     pub fn push<T: TextSink>(&mut self, bytes: &[u8], text: &mut T) {

@@ -16,6 +16,7 @@ mod attributes;
 pub mod charset;
 mod collapsed;
 mod collector;
+mod crowd;
 pub mod lol;
 mod meta;
 mod name;
@@ -30,6 +31,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
+pub use crowd::LinkTerms;
 pub use lol::LolReader;
 pub use meta::{RobotsMeta, charset_label, refresh_url};
 pub use name::{TagName, Traits};

@@ -1,8 +1,8 @@
 //! What a page says: its links and what it says about itself. The strings of one page share one
 //! buffer.
 
+use super::crowd::{Admission, Crowd, LinkTerms};
 use super::meta::RobotsMeta;
-use crate::limits::PAGE_LINK_COUNT_MAX;
 use crate::sys::block::BLOCK_BYTES;
 use crate::url::Url;
 
@@ -76,9 +76,13 @@ impl Link<'_> {
 
     /// Whether a page may be behind it: not so for stylesheets, icons, preloads and the like.
     pub fn leads_to_page(&self) -> bool {
-        const PAGES: Rel = Rel(Rel::CANONICAL.0 | Rel::ALTERNATE.0 | Rel::NEXT.0 | Rel::PREV.0);
-        self.kind != LinkKind::Link || (self.rel.has(PAGES) && !self.rel.has(Rel::STYLESHEET))
+        leads_to_page(self.kind, self.rel)
     }
+}
+
+pub(super) fn leads_to_page(kind: LinkKind, rel: Rel) -> bool {
+    const PAGES: Rel = Rel(Rel::CANONICAL.0 | Rel::ALTERNATE.0 | Rel::NEXT.0 | Rel::PREV.0);
+    kind != LinkKind::Link || (rel.has(PAGES) && !rel.has(Rel::STYLESHEET))
 }
 
 /// A range of [`Page::text`].
@@ -86,6 +90,13 @@ impl Link<'_> {
 pub(super) struct Span {
     start: u32,
     end: u32,
+}
+
+impl Span {
+    /// The bytes that it is of.
+    pub(super) fn of(self, stored: &[u8]) -> &[u8] {
+        &stored[self.start as usize..self.end as usize]
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -106,8 +117,14 @@ pub struct Page {
     pub robots: RobotsMeta,
     /// The WHATWG name of the charset the page was read in.
     pub charset: &'static str,
-    /// Links beyond [`crate::limits::PAGE_LINK_COUNT_MAX`], or too long to keep.
-    pub link_dropped_count: u32,
+    /// Links that lead to pages and are beyond what [`LinkTerms`] allow, as often as they stand
+    /// there.
+    pub link_over_count: u32,
+    /// Links too long to be kept.
+    pub link_cut_count: u32,
+    pub(super) terms: LinkTerms,
+    /// Once there are so many links that each is looked at.
+    crowd: Option<Box<Crowd>>,
     pub(super) text: String,
     /// What was stored so far, unchecked; empty once [`settled`](Page::settle).
     stored: Vec<u8>,
@@ -172,28 +189,43 @@ impl Page {
         &self.text[span.start as usize..span.end as usize]
     }
 
-    /// `cut`: not the whole of it is known.
+    /// Adds a link if it is to be kept, and counts it otherwise. `cut`: not the whole of it is
+    /// known.
     pub(super) fn add_link(&mut self, kind: LinkKind, rel: Rel, href: &[u8], cut: bool) {
-        if self.has_room(cut) {
+        if cut {
+            self.link_cut_count = self.link_cut_count.saturating_add(1);
+        } else if !self.is_crowded() || self.admits(kind, rel, href) {
+            self.make_room();
             let href = self.store(href);
             self.links.push(LinkEntry { href, text: Span::default(), kind, rel });
         }
     }
 
-    /// Whether a link can be added; one that cannot is counted. `cut`: not the whole of it is
-    /// known.
-    #[inline]
-    pub(super) fn has_room(&mut self, cut: bool) -> bool {
-        if self.links.len() == PAGE_LINK_COUNT_MAX || cut {
-            self.link_dropped_count = self.link_dropped_count.saturating_add(1);
-            return false;
+    /// Whether there are so many links that the next must be looked at.
+    #[inline(always)]
+    pub(super) fn is_crowded(&self) -> bool {
+        self.links.len() >= self.terms.count_max()
+    }
+
+    #[cold]
+    fn admits(&mut self, kind: LinkKind, rel: Rel, href: &[u8]) -> bool {
+        let Page { crowd, terms, links, stored, link_over_count, .. } = self;
+        let crowd = crowd.get_or_insert_with(|| Box::new(Crowd::of(*terms, links, stored)));
+        let admission = crowd.admit(links, stored, (kind, rel, href));
+        if admission == Admission::LeftOut {
+            *link_over_count = link_over_count.saturating_add(1);
         }
+        admission == Admission::Kept
+    }
+
+    /// Before a link is added.
+    #[inline(always)]
+    pub(super) fn make_room(&mut self) {
         if self.links.is_empty() {
             // Enough for most pages: growing to it in steps took longer than all else here.
             self.links.reserve(FIRST_LINK_COUNT);
             self.stored.reserve(FIRST_LINK_COUNT * FIRST_LINK_BYTES);
         }
-        true
     }
 
     /// Stores bytes that should be UTF-8; they can be read when the page is settled.
@@ -217,6 +249,7 @@ impl Page {
     /// Nothing more is stored. All is checked at once, which is many times as fast as string by
     /// string; where it is not UTF-8 it is gone through span by span, and replaced.
     pub(super) fn settle(&mut self) {
+        self.crowd = None;
         let stored = std::mem::take(&mut self.stored);
         match String::from_utf8(stored) {
             // A string may end within a character that the next one goes on with.

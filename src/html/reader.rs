@@ -2,11 +2,12 @@
 //!
 //! Bytes flow through [`charset`](super::charset) and the [tokenizer](super::tokenizer) into a
 //! [`Collector`], which keeps what a crawler wants of the tags and hands visible text on as it
-//! comes. Memory is bounded by `limits`, whatever the page: links by number and length, title and
-//! anchor texts by length, and no stack of open elements.
+//! comes. Memory is bounded by `limits`, whatever the page: links by number (or, without a limit,
+//! by the page's size) and length, title and anchor texts by length, and no stack of open elements.
 
 use super::charset::Decoder;
 use super::collector::{Collector, CollectorSink};
+use super::crowd::LinkTerms;
 use super::page::Page;
 use super::tokenizer::Tokenizer;
 
@@ -73,10 +74,20 @@ impl PageReader {
         PageReader { decoder: Decoder::new(header_charset), ..PageReader::default() }
     }
 
+    /// Which links of the page are kept; before its first byte.
+    pub fn with_links(mut self, terms: LinkTerms) -> PageReader {
+        self.collector.set_links(terms);
+        self
+    }
+
     /// A new reader in a box, made in its place: a move of its two kilobytes would take longer than
     /// to make it.
-    pub fn boxed<With: Default>(header_charset: Option<&str>) -> Box<(PageReader, With)> {
+    pub fn boxed<With: Default>(
+        header_charset: Option<&str>,
+        terms: LinkTerms,
+    ) -> Box<(PageReader, With)> {
         let mut boxed: Box<(PageReader, With)> = Box::default();
+        boxed.0.collector.set_links(terms);
         boxed.0.decoder = Decoder::new(header_charset);
         boxed
     }

@@ -223,8 +223,11 @@ fn malformed_utf8_in_links_is_replaced() {
 #[test]
 fn a_million_links_are_cut_at_the_limit_and_counted() {
     let (page, _) = read_chunks("<a href=/x>".repeat(1_000_000).as_bytes().chunks(16_384));
+    assert_eq!((page.link_count(), page.link_over_count), (PAGE_LINK_COUNT_MAX, 0), "one link");
+    let html: String = (0..1_000_000).map(|number| format!("<a href=/{number}>")).collect();
+    let (page, _) = read_chunks(html.as_bytes().chunks(16_384));
     assert_eq!(page.link_count(), PAGE_LINK_COUNT_MAX);
-    assert_eq!(page.link_dropped_count as usize, 1_000_000 - PAGE_LINK_COUNT_MAX);
+    assert_eq!(page.link_over_count as usize, 1_000_000 - PAGE_LINK_COUNT_MAX);
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn an_attribute_of_ten_megabytes_is_dropped_and_the_page_goes_on() {
         html.as_bytes().chunks(chunk_bytes).for_each(|chunk| tokenizer.push(chunk, &mut NoText));
         let page = tokenizer.finish(&mut NoText);
         assert_eq!(page.links().map(|link| link.href).collect::<Vec<_>>(), ["/y"]);
-        assert_eq!(page.link_dropped_count, 2);
+        assert_eq!(page.link_cut_count, 2);
     }
     let fits = "y".repeat(ATTRIBUTE_BYTES_MAX);
     assert_eq!(hrefs(&format!("<a href={fits}>")), [fits]);

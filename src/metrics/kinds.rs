@@ -47,6 +47,8 @@ kinds! {
         LinksRemembered = "links_remembered",
         /// Links beyond the cap of a page: dropped.
         LinksOverCap = "links_over_cap",
+        /// Pages that had some.
+        PagesOverLinkCap = "pages_over_link_cap",
         /// Links that are not URLs, or not http(s).
         LinksRefused = "links_refused",
         /// Links outside what `stay` allows, beyond the depth limit, or filtered.

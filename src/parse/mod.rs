@@ -9,8 +9,8 @@ mod listed;
 
 pub use listed::{ListReader, Listed};
 
-use crate::config::Extractor;
-use crate::html::{LolReader, Page, PageReader, TextSink};
+use crate::config::{Extractor, Settings};
+use crate::html::{LinkTerms, LolReader, Page, PageReader, TextSink};
 use crate::http::{ContentType, DecodeError, Decoder, DecoderPool, ResponseHead};
 use crate::limits::{HTML_READER_BYTES, LOL_MEMORY_BYTES_MAX};
 use crate::simhash::SimHasher;
@@ -35,6 +35,20 @@ pub struct Parser {
     handler: Handler,
     failed: Option<DecodeError>,
     decoded_bytes: u64,
+}
+
+/// How pages are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    pub extractor: Extractor,
+    pub links: LinkTerms,
+}
+
+impl Manner {
+    pub fn of(settings: &Settings) -> Manner {
+        let links = LinkTerms::new(settings.page_link_count_max, settings.follow_nofollow);
+        Manner { extractor: settings.extractor, links }
+    }
 }
 
 /// Boxed: a parser waits in a fetch task, and most tasks wait for bodies that are not HTML.
@@ -108,14 +122,16 @@ impl Handler {
 }
 
 impl Parser {
-    pub fn new(head: &ResponseHead, decoders: &mut DecoderPool, extractor: Extractor) -> Parser {
+    pub fn new(head: &ResponseHead, decoders: &mut DecoderPool, manner: Manner) -> Parser {
         let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
         let charset = content_type.charset.and_then(|label| std::str::from_utf8(label).ok());
         let handler = if content_type.is_html() || content_type.is("application/xhtml+xml") {
-            match extractor {
-                Extractor::Own => Handler::Html(PageReader::boxed(charset)),
+            let links = manner.links;
+            match manner.extractor {
+                Extractor::Own => Handler::Html(PageReader::boxed(charset, links)),
                 Extractor::Lol => {
-                    Handler::Lol(Box::new((LolReader::new(charset), SimHasher::new())))
+                    let reader = LolReader::new(charset).with_links(links);
+                    Handler::Lol(Box::new((reader, SimHasher::new())))
                 }
             }
         } else if content_type.is("text/plain") {
@@ -133,14 +149,10 @@ impl Parser {
 
     /// For what was asked for as a sitemap. A site that has none often answers with an HTML page,
     /// which is read as any other.
-    pub fn sitemap(
-        head: &ResponseHead,
-        decoders: &mut DecoderPool,
-        extractor: Extractor,
-    ) -> Parser {
+    pub fn sitemap(head: &ResponseHead, decoders: &mut DecoderPool, manner: Manner) -> Parser {
         let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
         if content_type.is_html() || content_type.is("application/xhtml+xml") {
-            return Parser::new(head, decoders, extractor);
+            return Parser::new(head, decoders, manner);
         }
         let charset = content_type.charset.and_then(|label| std::str::from_utf8(label).ok());
         let handler = Handler::Sitemap(Box::new(ListReader::new(charset)));

@@ -13,7 +13,7 @@ use crate::http::{ContentType, DecodeError, ResponseHead};
 use crate::io::{Outbox, World};
 use crate::limits;
 use crate::metrics::{Count, Span, Stage};
-use crate::parse::{Parsed, Parser};
+use crate::parse::{Manner, Parsed, Parser};
 use crate::store::{Position, StoreError, StoredPage};
 use crate::url::Url;
 use crate::warc::{PayloadDigest, Sha1, Truncated};
@@ -26,6 +26,7 @@ struct Judged {
     simhash: Option<u64>,
     near: Option<u64>,
     undecoded: Option<&'static str>,
+    links_left_out: u32,
 }
 
 /// Feeds the parser while the body arrives.
@@ -40,9 +41,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
     fn head(&mut self, head: &ResponseHead) -> bool {
         if (200..300).contains(&head.status()) {
             let mut decoders = self.shard.decoders.borrow_mut();
-            let extractor = self.shard.plan.settings.extractor;
             let parser = if self.is_sitemap { Parser::sitemap } else { Parser::new };
-            self.parser = Some(parser(head, &mut decoders, extractor));
+            let manner = Manner::of(&self.shard.plan.settings);
+            self.parser = Some(parser(head, &mut decoders, manner));
         }
         true
     }
@@ -219,7 +220,32 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let mut metrics = self.metrics.borrow_mut();
         metrics.add(Count::LinksFound, page.links().len() as u64);
         metrics.add(Count::LinksOutside, barred);
-        metrics.add(Count::LinksOverCap, u64::from(page.link_dropped_count));
+        metrics.add(Count::LinksRefused, u64::from(page.link_cut_count));
+        drop(metrics);
+        self.tell_left_out(&queued.url, page.link_over_count);
+    }
+
+    /// Counts what is left out of a page with too many links, and says so at the first such page,
+    /// the tenth, the hundredth: the index names them all.
+    pub(super) fn tell_left_out(&self, url: &Url, link_count: u32) {
+        if link_count == 0 {
+            return;
+        }
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::LinksOverCap, link_count.into());
+        metrics.add(Count::PagesOverLinkCap, 1);
+        let page_count = metrics.count(Count::PagesOverLinkCap);
+        let is_power_of_ten = page_count == 10u64.pow(page_count.ilog10());
+        if is_power_of_ten {
+            tracing::warn!(
+                "{link_count} links of {url} are left out: a page may have {} \
+                 (page_link_count_max). Shard {} has left out {} links of {page_count} pages so \
+                 far; the CDXJ lines of these pages say links_left_out",
+                self.plan.settings.page_link_count_max,
+                self.index.0,
+                metrics.count(Count::LinksOverCap),
+            );
+        }
     }
 
     /// Of links, all at once: see [`Shard::offered`] for one.
@@ -268,7 +294,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             outcome != Outcome::Fetched && matches!(error, DecodeError::Cut(_))
         };
         let undecoded = parsed.failed.filter(|error| !is_ours(error)).map(DecodeError::name);
-        let judged = Judged { simhash: parsed.simhash, near, undecoded };
+        let links_left_out = parsed.page.as_ref().map_or(0, |page| page.link_over_count);
+        let judged = Judged { simhash: parsed.simhash, near, undecoded, links_left_out };
         let position = self.write(url, answer, outcome, digest, known.as_ref(), judged).await?;
         let mut metrics = self.metrics.borrow_mut();
         metrics.record(Span::Store, self.world.now().since(begun));
@@ -304,7 +331,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         revisit_of: Option<&Original>,
         judged: Judged,
     ) -> Result<Position, StoreError> {
-        let Judged { simhash, near, undecoded } = judged;
+        let Judged { simhash, near, undecoded, links_left_out } = judged;
         let head = answer.head.as_ref().expect("only answers with a head are stored");
         let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
         let page = StoredPage {
@@ -333,6 +360,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             simhash,
             near,
             undecoded,
+            links_left_out,
         };
         let position = self.spend_on(Stage::Store, self.store.write(&page)).await?;
         self.count_stored(&position);

@@ -137,6 +137,7 @@ impl Gatherer {
             &mut self.buffer,
             &Record {
                 address,
+                links_left_out: page.links_left_out,
                 truncated: page.truncated.filter(|_| response.kind == RecordKind::Response),
                 content_coded: page.content_coded,
                 ..response
@@ -259,6 +260,7 @@ fn index_page(file: &mut FileUnderWay, page: &StoredPage<'_>, offset: u64, lengt
         simhash: page.simhash,
         near: page.near,
         undecoded: page.undecoded,
+        links_left_out: page.links_left_out,
     });
 }
 

@@ -104,6 +104,8 @@ pub struct StoredPage<'a> {
     pub near: Option<u64>,
     /// Why the content coding could not be undone, as the index spells it.
     pub undecoded: Option<&'static str>,
+    /// Of a page with more than are followed.
+    pub links_left_out: u32,
 }
 
 /// Where a page's response (or revisit) record lies.

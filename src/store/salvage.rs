@@ -13,6 +13,7 @@ use super::series::{Stem, WARC_DIR};
 use crate::io::{Disk, DiskError, File};
 use crate::limits::SALVAGE_READ_BYTES;
 use crate::url::Url;
+use crate::warc::record::LINKS_LEFT_OUT;
 use crate::warc::{CdxjLine, ReadError, Reader, StoredRecord, digest};
 use std::path::Path;
 
@@ -179,6 +180,8 @@ fn index_record(index: &mut Index, record: &StoredRecord, filename: &str) {
     let url = record.header("WARC-Target-URI").and_then(|text| Url::parse(text).ok());
     let digest = record.header("WARC-Payload-Digest").and_then(digest::parse_labelled);
     let (Some(url), Some(digest)) = (url, digest) else { return };
+    let left_out = record.header(LINKS_LEFT_OUT).and_then(|text| text.parse().ok());
+    let links_left_out = left_out.unwrap_or_default();
     index.push(&CdxjLine {
         url: &url,
         at: record.date().unwrap_or_default(),
@@ -192,5 +195,6 @@ fn index_record(index: &mut Index, record: &StoredRecord, filename: &str) {
         simhash: None,
         near: None,
         undecoded: None,
+        links_left_out,
     });
 }

@@ -46,6 +46,7 @@ impl TestPage {
             simhash: None,
             near: None,
             undecoded: None,
+            links_left_out: 0,
         }
     }
 }

@@ -237,7 +237,7 @@ fn try_html(question: HtmlQuestion, lol: bool) -> Result<Value, String> {
         charset: page.charset,
         text: collapsed(&text),
         simhash: hasher.finish().map(|simhash| format!("{simhash:016x}")),
-        links_dropped: page.link_dropped_count,
+        links_dropped: page.link_over_count + page.link_cut_count,
     })
 }
 

@@ -1,12 +1,16 @@
 //! CDXJ: one line a response, `key timestamp {json}`, sorted by bytes; what replay tools look up.
 //!
 //! Fields and spelling (numbers as strings) are pywb's, so that its tools read the lines as they
-//! are. `simhash`, `near` and `undecoded` are ours; readers skip fields they do not know.
+//! are. `simhash`, `near`, `undecoded` and `links_left_out` are ours; readers skip fields they
+//! do not know.
 
 use super::digest::{Sha1, push_labelled};
 use super::surt;
 use crate::base::{WallTime, text};
 use crate::url::Url;
+
+/// The key of [`CdxjLine::links_left_out`].
+pub const LINKS_LEFT_OUT_KEY: &str = "links_left_out";
 
 /// What one line says.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +30,8 @@ pub struct CdxjLine<'a> {
     pub near: Option<u64>,
     /// Why the body's content coding could not be undone.
     pub undecoded: Option<&'static str>,
+    /// Links beyond those that were followed; zero on nearly every page, and then not written.
+    pub links_left_out: u32,
 }
 
 impl CdxjLine<'_> {
@@ -52,6 +58,11 @@ impl CdxjLine<'_> {
         }
         if let Some(why) = self.undecoded {
             push_value(out, "undecoded", |out| out.extend_from_slice(why.as_bytes()));
+        }
+        if self.links_left_out > 0 {
+            push_value(out, LINKS_LEFT_OUT_KEY, |out| {
+                text::push_number(out, self.links_left_out.into());
+            });
         }
         out.extend_from_slice(b"}\n");
     }
@@ -106,6 +117,7 @@ mod tests {
             simhash: None,
             near: None,
             undecoded: None,
+            links_left_out: 0,
         }
     }
 

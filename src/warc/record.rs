@@ -62,6 +62,10 @@ impl Truncated {
     }
 }
 
+/// A field of our own: how many links of the page were not followed. From it an index that a crash
+/// took is made again.
+pub const LINKS_LEFT_OUT: &str = "Nephila-Links-Left-Out";
+
 /// A record's name, printed as `<urn:uuid:...>`: a version 4 UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId(u128);
@@ -115,6 +119,8 @@ pub struct Record<'a> {
     pub refers_to: Option<RefersTo<'a>>,
     pub payload_digest: Option<Sha1>,
     pub truncated: Option<Truncated>,
+    /// Links of the page beyond those that were followed.
+    pub links_left_out: u32,
     /// The name of the file that a warcinfo opens.
     pub filename: Option<&'a str>,
     /// The block, in pieces.
@@ -193,6 +199,7 @@ impl<'a> Record<'a> {
             refers_to: None,
             payload_digest: None,
             truncated: None,
+            links_left_out: 0,
             filename: None,
             block,
             content_coded: false,
@@ -274,6 +281,11 @@ impl RecordWriter {
         }
         if let Some(truncated) = record.truncated {
             field(header, "WARC-Truncated", truncated.name());
+        }
+        if record.links_left_out > 0 {
+            pushed_field(header, LINKS_LEFT_OUT, |out| {
+                text::push_number(out, record.links_left_out.into());
+            });
         }
         if let Some(payload) = &record.payload_digest {
             digest_field(header, "WARC-Payload-Digest", payload);

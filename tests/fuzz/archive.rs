@@ -173,6 +173,7 @@ fn any_index_line_is_one_line_that_reads_back() {
             simhash: dice.one_in(2).then(|| dice.next()),
             near: None,
             undecoded: None,
+            links_left_out: u32::from(dice.one_in(4)),
         };
         let mut out = Vec::new();
         line.push(&mut out);

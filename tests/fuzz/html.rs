@@ -43,7 +43,7 @@ fn reading(page: &Page, text: Vec<u8>) -> Reading {
     let about = (page.title(), page.base(), page.canonical(), page.language(), page.robots);
     Reading {
         links: page.links().map(|link| format!("{link:?}")).collect(),
-        about: format!("{about:?} {} {}", page.charset, page.link_dropped_count),
+        about: format!("{about:?} {} {}", page.charset, page.link_over_count + page.link_cut_count),
         text,
     }
 }
@@ -62,7 +62,7 @@ fn read(pieces: &[&[u8]], charset: Option<&str>) -> (Page, Reading) {
 const REPLACED_BYTES: usize = 3;
 
 fn check_bounds(page: &Page, text_bytes: usize, input_bytes: usize) {
-    assert!(page.link_count() <= PAGE_LINK_COUNT_MAX);
+    assert!(page.link_count() <= 2 * PAGE_LINK_COUNT_MAX);
     for link in page.links() {
         // No reference is shorter than a third of what it stands for.
         assert!(link.href.len() <= REPLACED_BYTES * ATTRIBUTE_BYTES_MAX);

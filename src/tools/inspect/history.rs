@@ -4,7 +4,7 @@ use super::dead::{DeadLetters, DeadUrl};
 use super::listing::{line, state_text, view_json};
 use super::place::Place;
 use super::records::{Records, records};
-use super::words::{Table, moment_json, moment_text};
+use super::words::{Table, counted, moment_json, moment_text};
 use super::{DeadFilter, InspectError, Manner, explain, logs};
 use crate::base::WallTime;
 use crate::base::escape::escape;
@@ -119,6 +119,10 @@ impl History {
             let place =
                 format!("{} at {}, {} bytes", escape(&record.file), record.offset, record.length);
             table.row(kind, format!("{}  {}  {place}", escape(&record.at), escape(&record.status)));
+            if let Some(count) = record.links_left_out {
+                let links = counted(count, "link", "links");
+                table.row("", format!("{links} of it left out (page_link_count_max)"));
+            }
         }
         if self.records.open_file_count > 0 {
             let count = self.records.open_file_count;
@@ -149,6 +153,7 @@ impl History {
             json!({
                 "file": record.file, "offset": record.offset, "length": record.length,
                 "timestamp": record.at, "status": record.status, "revisit": record.is_revisit,
+                "links_left_out": record.links_left_out,
             })
         });
         json!({

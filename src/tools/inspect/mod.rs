@@ -11,6 +11,7 @@ mod dead;
 mod disk;
 mod explain;
 mod history;
+mod left_out;
 mod listing;
 mod logs;
 mod overview;

@@ -2,6 +2,7 @@
 
 use super::dead::DeadLetters;
 use super::disk::PlainDisk;
+use super::left_out::LeftOut;
 use super::listing::line;
 use super::place::Place;
 use super::words::{Table, counted, distance_text, moment_json, moment_text};
@@ -36,6 +37,7 @@ struct Overview {
     request_counts: OutcomeCounts,
     dead: Vec<(Outcome, u64)>,
     dead_count: u64,
+    left_out: LeftOut,
     checkpoints: Vec<(u16, CheckpointView)>,
     refused: Vec<String>,
     journal_file_count: u64,
@@ -54,6 +56,7 @@ pub fn overview(place: &Place, manner: Manner) -> Result<String, InspectError> {
     let dead = DeadLetters::gather(place, &shards, &DeadFilter::default())?;
     overview.dead_count = dead.count() as u64;
     overview.dead = dead.count_by_reason();
+    overview.left_out = LeftOut::gather(place)?;
     if manner.is_json { line(&overview.json(place)) } else { Ok(overview.text(place)) }
 }
 
@@ -172,6 +175,7 @@ impl Overview {
         for (outcome, count) in &self.dead {
             table.row(outcome.name(), count_text(*count));
         }
+        self.left_out.text(table);
     }
 
     fn hosts_text(&self, table: &mut Table, now: WallTime) {
@@ -236,6 +240,7 @@ impl Overview {
             },
             "ended_since_checkpoint": counts_json(&self.ended_counts.0),
             "requests": counts_json(&self.request_counts.0),
+            "links_left_out": self.left_out.json(),
             "dead_letters": { "count": self.dead_count, "by_reason": dead.collect::<Map<_, _>>() },
             "hosts": {
                 "known": self.host_count, "cold": self.cold_host_count,

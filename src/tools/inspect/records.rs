@@ -4,10 +4,11 @@ use super::InspectError;
 use super::logs::{each_line, names_in};
 use super::place::Place;
 use crate::url::Url;
+use crate::warc::cdxj::LINKS_LEFT_OUT_KEY;
 use crate::warc::surt;
 use serde_json::Value;
 
-const WARC_DIR: &str = "warc";
+pub const WARC_DIR: &str = "warc";
 
 /// Where a record lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Record {
     pub at: String,
     pub status: String,
     pub is_revisit: bool,
+    /// Links of the page that were not followed, as the index has it: absent on most.
+    pub links_left_out: Option<u64>,
 }
 
 pub struct Records {
@@ -61,5 +64,6 @@ fn read_record(line: &str, url: &Url) -> Option<Record> {
         at: at.to_owned(),
         status: text("status")?.to_owned(),
         is_revisit: text("mime") == Some("warc/revisit"),
+        links_left_out: text(LINKS_LEFT_OUT_KEY).and_then(|count| count.parse().ok()),
     })
 }

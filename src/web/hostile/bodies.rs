@@ -6,6 +6,7 @@
 use super::Ask;
 use super::script::{End, Script};
 use flate2::{Compress, Compression, FlushCompress};
+use std::fmt::Write as _;
 use std::io::Write;
 
 /// What a bomb unpacks to, if anyone lets it.
@@ -118,6 +119,41 @@ pub(super) fn links_million(ask: &Ask<'_>) -> Script {
     }
     let body = gzip(page.as_bytes());
     coded("gzip", body.len() as u64).send(body)
+}
+
+pub(super) const CROWDED_LINK_COUNT: u32 = 20_000;
+
+pub(super) fn links_crowded(ask: &Ask<'_>) -> Script {
+    if ask.target != "/" {
+        return super::framing::genuine(ask);
+    }
+    let mut page = String::new();
+    for link in 0..CROWDED_LINK_COUNT {
+        // Writing to a String does not fail.
+        let _ = write!(
+            page,
+            "<link rel=stylesheet href=/{link}.css><a href=data:,{link}>d</a>\
+             <a href=/0#{link}>a</a><a rel=nofollow href=/n{link}>n</a><a href=/{link}>{link}</a>"
+        );
+    }
+    let body = gzip(page.as_bytes());
+    coded("gzip", body.len() as u64).send(body)
+}
+
+pub(super) fn links_head(ask: &Ask<'_>) -> Script {
+    if ask.target != "/" {
+        return super::framing::genuine(ask);
+    }
+    let mut fields = String::new();
+    for field in 0..30 {
+        fields.push_str("Link: ,,");
+        for link in 0..20 {
+            // Writing to a String does not fail.
+            let _ = write!(fields, "</{field},{link}>; title=\"\\\", <x>\"; rel=\"next\",");
+        }
+        fields.push_str("<unended>; rel=\"\r\n");
+    }
+    Script::with_fields(200, &fields, b"<p>a page with a long head").then(End::Close)
 }
 
 pub(super) fn attribute_huge(_: &Ask<'_>) -> Script {

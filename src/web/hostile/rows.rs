@@ -270,6 +270,10 @@ pub const ROWS: &[Row] = &[
     // Pages.
     row("links-million", "a million links on a page", "per-page cap", &[Fetched],
         bodies::links_million),
+    row("links-20000", "20,000 links on a page among as many that lead nowhere",
+        "up to the setting; what is left out is told", &[Fetched], bodies::links_crowded),
+    row("links-head", "30 KB of Link headers, full of quotes, commas and links", "bounded",
+        &[Fetched], bodies::links_head),
     row("calendar", "a calendar without end", "per-host budget", &[Fetched], paths::calendar),
     row("sessions", "session ids in links", "per-host budget", &[Fetched], paths::sessions),
     row("attribute-huge", "a 10 MB attribute", "bounded", &[CutLength], bodies::attribute_huge),
