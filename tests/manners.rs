@@ -475,6 +475,29 @@ fn links_beyond_the_setting_are_left_out_counted_and_marked_in_the_index() {
 }
 
 #[test]
+fn rfc_8288_next_and_prev_and_refresh_in_a_head_are_followed_whatever_the_body_is() {
+    let seen = crawl(&["http://10.0.0.1/list/1?p=1"], settings(), |asked| {
+        let with = |fields: &str| body(&format!("200 OK\r\n{fields}"), "<base href=/no/>");
+        match asked.path.as_str() {
+            "/robots.txt" => body("404 Not Found", ""),
+            "/list/1?p=1" => with(
+                "Content-Type: application/json\r\nLink: <?p=2>; rel=\"next\", </a,b>; title=\"x, \
+                 <y>\"; rel=prev\r\nLink: </no-style>; rel=stylesheet, </no-anchor>; rel=next; \
+                 anchor=\"/x\", </no-follow>; rel=\"next nofollow\"",
+            ),
+            "/list/1?p=2" => with("Content-Type: text/html\r\nRefresh: 5; url='next'"),
+            "/a,b" => with("X-Robots-Tag: nofollow\r\nLink: </no-robots>; rel=next"),
+            "/list/next" => with("Link: <<>>, </no-broken>; rel=next"),
+            _ => body("200 OK", ""),
+        }
+    });
+    let mut asked = targets(&seen);
+    asked.sort();
+    let expected = ["/a,b", "/list/1?p=1", "/list/1?p=2", "/list/next", "/robots.txt"];
+    assert_eq!(asked, expected.map(|path| format!("10.0.0.1{path}")));
+}
+
+#[test]
 fn a_server_that_labours_is_asked_less() {
     let settings = Settings { depth_max: 6, ..settings() };
     let seen = crawl(&["http://10.0.0.1/0"], settings, |asked| {

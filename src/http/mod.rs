@@ -22,6 +22,7 @@ mod error;
 mod framing;
 mod head;
 mod inflate;
+mod link;
 mod request;
 mod response;
 
@@ -30,5 +31,6 @@ pub use date::{RetryAfter, parse_date};
 pub use decode::{Coding, DecodeError, Decoder, DecoderPool};
 pub use error::HttpError;
 pub use head::{ResponseHead, Version};
+pub use link::{HeaderLink, header_links};
 pub use request::{ACCEPT_ENCODING, Method, Request, RequestError, Validators, write_get};
 pub use response::{Event, ResponseReader};

@@ -20,6 +20,7 @@ mod cost;
 mod digesting;
 mod errand;
 mod error;
+mod head_links;
 mod health;
 mod image;
 mod inspection;

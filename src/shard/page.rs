@@ -99,6 +99,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Some(target) if is_respelled(&queued.url, &target) => (None, Some(target)),
             target => (target, None),
         };
+        self.spend(Stage::Links, || {
+            self.route_head_links(&queued, parsed.page.as_ref(), &answer);
+        });
         if let Some(target) = target {
             self.route_redirect(&queued, target);
         }

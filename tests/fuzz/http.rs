@@ -6,7 +6,7 @@ use crate::engine::{Target, corpus, scale, texts};
 use nephila::base::WallTime;
 use nephila::http::{
     ContentType, DecodeError, DecoderPool, Event, HttpError, Method, ResponseReader, RetryAfter,
-    parse_date,
+    header_links, parse_date,
 };
 use nephila::limits::{DECODE_SCRATCH_BYTES, HEAD_BYTES_MAX, HEADER_COUNT_MAX};
 use nephila::url::Url;
@@ -290,4 +290,40 @@ fn imf_fixdate(seconds: u64) -> String {
     let (year, month, day, hour, minute, second) = WallTime(seconds * 1_000_000_000).civil();
     let month = MONTHS[month as usize - 1];
     format!("Mon, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
+}
+
+#[test]
+fn any_link_header_gives_links_that_stand_in_it() {
+    #[rustfmt::skip]
+    const WORDS: &[&[u8]] = &[
+        b"<", b">", b"; rel=next", b";rel=\"", b"\"", b"\\\"", b"\\", b",", b", <", b";", b"=",
+        b"rel", b"REL = ", b"anchor=\"#\"", b"title*=UTF-8''x", b"next prev", b" ", b"\t", b"\xff",
+        b"</a,b;c?d=e>", b"<http://h.test/>", b"\0",
+    ];
+    let target = Target {
+        name: "http::any_link_header_gives_links_that_stand_in_it",
+        words: WORDS,
+        seeds: texts(&["</2>; rel=\"next\", </0>; rel=\"prev\"", "<x>; a=\"b, <c>\"; rel=next"]),
+        input_bytes_max: 4_000,
+        input_count: 20_000,
+    };
+    target.run(|input| {
+        let links: Vec<_> = header_links(input).collect();
+        let mut rest = input;
+        for link in &links {
+            assert!(link.target.len() + 2 <= input.len() && link.rel.len() <= input.len());
+            assert!(!link.target.contains(&b'>'));
+            // In order, and none twice.
+            let at = memchr::memmem::find(rest, link.target).expect("it stands there");
+            rest = &rest[at + link.target.len()..];
+        }
+        // Cut behind a link it has that link, and all before it.
+        let ends = input.iter().enumerate().filter(|(_, byte)| **byte == b',');
+        for (end, _) in ends.take(20) {
+            let cut: Vec<_> = header_links(&input[..end]).collect();
+            let sure_count = cut.len().saturating_sub(1);
+            assert!(links.len() >= sure_count && cut[..sure_count] == links[..sure_count]);
+        }
+        (scale(links.len()), links.iter().any(|link| link.has_anchor))
+    });
 }

@@ -1,0 +1,61 @@
+//! Links that an answer names in its head: `Link: <...>; rel=next` and `Refresh`. They are followed
+//! as a page's own, whatever the body is: a feed, a PDF or JSON may go on elsewhere.
+//!
+//! They are relative to the URL that was asked for: a `<base>` speaks for the markup alone (RFC
+//! 8288 3.1). Directives in X-Robots-Tag hold for them, and those of the page's meta elements too.
+
+use super::{Notice, Shard};
+use crate::fetch::Answer;
+use crate::flow::{Mail, Queued};
+use crate::html::{Page, Rel, RobotsMeta, refresh_url};
+use crate::http::{ResponseHead, header_links};
+use crate::io::{Outbox, World};
+use crate::limits::HEAD_LINK_COUNT_MAX;
+use crate::metrics::Count;
+use std::borrow::Cow;
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    pub(super) fn route_head_links(&self, queued: &Queued, page: Option<&Page>, answer: &Answer) {
+        let head = answer.head.as_ref().filter(|head| (200..300).contains(&head.status()));
+        let Some(head) = head else { return };
+        let takes_nofollow = self.plan.settings.follow_nofollow;
+        let mut found = named(head, takes_nofollow);
+        if found.is_empty() {
+            return;
+        }
+        let found_count = found.len();
+        found.truncate(HEAD_LINK_COUNT_MAX);
+        let over_count = (found_count - found.len()) as u32;
+        let mut robots = page.map_or(RobotsMeta::default(), |page| page.robots);
+        head.all("x-robots-tag").for_each(|value| robots.add_header(value));
+        let depth = queued.depth.saturating_add(1);
+        let is_barred =
+            (robots.nofollow && !takes_nofollow) || depth > self.plan.settings.depth_max;
+        let mut metrics = self.metrics.borrow_mut();
+        metrics.add(Count::LinksFound, found_count as u64);
+        if is_barred {
+            return metrics.add(Count::LinksOutside, found_count as u64);
+        }
+        drop(metrics);
+        let (hrefs, now) = (found.iter().map(|href| &**href), self.world.now());
+        let tally = self.links.borrow_mut().route(self, &queued.url, hrefs, depth, now);
+        self.count_links(tally);
+        self.tell_left_out(&queued.url, over_count);
+    }
+}
+
+/// What a head names that may be followed, in its order. Bounded by the size of a head.
+fn named(head: &ResponseHead, takes_nofollow: bool) -> Vec<Cow<'_, str>> {
+    let mut found = Vec::new();
+    for link in head.all("link").flat_map(header_links) {
+        let rel = Rel::parse(&link.rel);
+        let leads = rel.has(Rel::NEXT) || rel.has(Rel::PREV);
+        if leads && !link.has_anchor && (takes_nofollow || !rel.has(Rel::NOFOLLOW)) {
+            found.push(String::from_utf8_lossy(link.target));
+        }
+    }
+    // A browser takes the first; a list of them is none.
+    let refresh = head.header("refresh").and_then(refresh_url);
+    found.extend(refresh.map(|url| String::from_utf8_lossy(url.trim_ascii())));
+    found
+}
