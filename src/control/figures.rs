@@ -31,14 +31,37 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{scaled:.1} {}", UNITS[unit])
 }
 
-/// `850 us`, `12.3 ms`, `4.56 s`.
-pub fn latency_text(span_us: u64) -> String {
-    match span_us {
-        0..1_000 => format!("{span_us} us"),
-        1_000..100_000 => format!("{:.1} ms", span_us as f64 / 1e3),
-        100_000..1_000_000 => format!("{} ms", span_us / 1_000),
-        _ => format!("{:.2} s", span_us as f64 / 1e6),
+/// `850 us`, `20 ms`, `12.3 ms`, `4.56 s`, `3.3 min`, `5.0 h`, `8 days`: about three digits.
+pub fn span_text(span: Duration) -> String {
+    let us = span.as_micros();
+    let seconds = span.as_secs_f64();
+    match us {
+        0..1_000 => format!("{us} us"),
+        1_000..100_000 => {
+            format!("{:.1}", us as f64 / 1e3).trim_end_matches(".0").to_owned() + " ms"
+        }
+        100_000..1_000_000 => format!("{} ms", us / 1_000),
+        1_000_000..10_000_000 => hundredths_text(seconds) + " s",
+        10_000_000..100_000_000 => format!("{seconds:.1} s"),
+        100_000_000..600_000_000 => format!("{:.1} min", seconds / 60.0),
+        600_000_000..6_000_000_000 => format!("{:.0} min", seconds / 60.0),
+        6_000_000_000..172_800_000_000 => format!("{:.1} h", seconds / 3_600.0),
+        _ => format!("{:.0} days", seconds / 86_400.0),
     }
+}
+
+/// As [`span_text`], of so many microseconds.
+pub fn latency_text(span_us: u64) -> String {
+    span_text(Duration::from_micros(span_us))
+}
+
+/// Two decimals, or one if the second is a zero.
+fn hundredths_text(number: f64) -> String {
+    let mut text = format!("{number:.2}");
+    if text.ends_with('0') {
+        text.pop();
+    }
+    text
 }
 
 /// `1:02:03`, or `02:03` within the first hour.
@@ -90,10 +113,17 @@ mod tests {
             (0, "0 us"),
             (999, "999 us"),
             (12_340, "12.3 ms"),
+            (20_000, "20 ms"),
             (123_400, "123 ms"),
+            (3_000_000, "3.0 s"),
             (4_560_000, "4.56 s"),
+            (45_600_000, "45.6 s"),
+            (200_000_000, "3.3 min"),
+            (720_000_000, "12 min"),
+            (18_000_000_000, "5.0 h"),
+            (700_000_000_000, "8 days"),
         ] {
-            assert_eq!(latency_text(span_us), text);
+            assert_eq!(span_text(Duration::from_micros(span_us)), text);
         }
         assert_eq!(duration_text(Duration::from_secs(123)), "02:03");
         assert_eq!(duration_text(Duration::from_secs(3_723)), "1:02:03");

@@ -10,6 +10,6 @@ mod json;
 mod progress;
 pub mod summary;
 
-pub use figures::{bytes_text, count_text, duration_text, latency_text, rate_text};
+pub use figures::{bytes_text, count_text, duration_text, latency_text, rate_text, span_text};
 pub use json::json_line;
 pub use progress::Progress;

@@ -116,4 +116,5 @@ fn every_host_says_what_it_waits_for() {
     let (done, text) = explained(&out, DONE);
     assert_eq!((&done["state"], &done["next_eligible"]), (&"idle".into(), &Value::Null));
     assert!(text.contains("no URL of it is left to fetch"), "{text}");
+    assert!(text.contains("  delay                 200 ms (delay_ms)"), "{text}");
 }

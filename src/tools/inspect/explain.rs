@@ -9,12 +9,12 @@ use super::disk::PlainDisk;
 use super::listing::line;
 use super::overview::running_text;
 use super::place::Place;
-use super::words::{Table, milliseconds_text, moment_json, moment_text, span_text};
+use super::words::{Table, moment_json, moment_text};
 use super::{InspectError, logs};
 use crate::base::WallTime;
 use crate::base::escape::escape;
-use crate::control::count_text;
 use crate::control::summary::advice;
+use crate::control::{count_text, span_text};
 use crate::flow::{Class, Outcome, Penalty};
 use crate::metrics::is_failure;
 use crate::shard::Inspection;
@@ -352,7 +352,7 @@ fn delay_cause(delay: &DelayView) -> &'static str {
 }
 
 fn delay_text(delay: &DelayView) -> String {
-    let span = milliseconds_text(delay.delay_ms);
+    let span = span_text(Duration::from_millis(delay.delay_ms));
     match (delay_cause(delay), &delay.crawl_delay) {
         ("crawl_delay", Some((asked_ms, line, origin))) => {
             let is_clamped = *asked_ms > delay.crawl_delay_ms_max;

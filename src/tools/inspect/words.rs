@@ -1,20 +1,10 @@
 //! Times and lists as `inspect` shows them.
 
 use crate::base::WallTime;
+use crate::control::span_text;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
-
-/// `3.2 s`, `12 min`, `5.0 h`, `8 days`.
-pub fn span_text(span: Duration) -> String {
-    let seconds = span.as_secs_f64();
-    match span.as_secs() {
-        0..100 => format!("{seconds:.1} s"),
-        100..6_000 => format!("{:.0} min", seconds / 60.0),
-        6_000..172_800 => format!("{:.1} h", seconds / 3_600.0),
-        _ => format!("{:.0} days", seconds / 86_400.0),
-    }
-}
 
 /// How far `at` lies before or behind `now`: `12 min ago`, `in 3.2 s`.
 pub fn distance_text(now: WallTime, at: WallTime) -> String {
@@ -33,10 +23,6 @@ pub fn moment_text(now: WallTime, at: WallTime) -> String {
 pub fn moment_json(now: WallTime, at: WallTime) -> Value {
     let in_s = (i128::from(at.0) - i128::from(now.0)) as f64 / 1e9;
     json!({ "at": at.to_string(), "in_s": (in_s * 1_000.0).round() / 1_000.0 })
-}
-
-pub fn milliseconds_text(ms: u64) -> String {
-    span_text(Duration::from_millis(ms))
 }
 
 /// Text in lines of `label  value`, values below each other.
