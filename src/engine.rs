@@ -20,7 +20,7 @@ use crate::io::ring::{
     Care, RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, Wake, mailbox,
 };
 use crate::limits;
-use crate::metrics::{Gauges, Metrics, Report, merged};
+use crate::metrics::{Gauges, Metrics, Report, Totals, merged};
 use crate::resolve::upstream;
 use crate::shard::{self, Notice, Past, Placement, Plan, ShardError};
 use crate::sys::affinity;
@@ -47,6 +47,8 @@ pub struct Summary {
     /// Seeds that brought no page, and why.
     pub failed_seeds: Vec<(Url, Outcome)>,
     pub warc_files: Vec<PathBuf>,
+    /// What the runs before this one amounted to; no run if there was none.
+    pub earlier: Totals,
     pub resident_bytes_peak: u64,
 }
 
@@ -199,7 +201,10 @@ fn run(
         Ok(kept) => Some(kept),
         Err(_) if others.is_empty() => None,
         Err(number) => {
-            tracing::info!("the control thread stays on the shards' cores: system error {number}");
+            tracing::info!(
+                "the control thread shares the shards' cores: it could not be moved (system error \
+                 {number})"
+            );
             None
         }
     };
@@ -231,6 +236,7 @@ fn run(
         metrics,
         gauges,
         reports,
+        earlier: steering.earlier(),
         failed_seeds: steering.failed_seeds,
         warc_files: directory.warc_files().map_err(EngineError::Directory)?,
         resident_bytes_peak: process::resident_bytes().1,

@@ -456,6 +456,14 @@ pub const SPAN_US_MAX: u64 = 600_000_000;
 /// Two digits: an error under 1 %, in a third of the memory of three.
 pub const SPAN_SIGNIFICANT_DIGITS: u8 = 2;
 
+/// Failing origins that a shard looks at once a second to say what the crawl waits for: some 100 ns
+/// each. Of more it says "at least".
+pub const WAITS_LOOK_COUNT_MAX: usize = 4_096;
+/// Hosts of one list of the ready wheel that are looked at to say when the next is due.
+pub const WHEEL_LOOK_COUNT_MAX: usize = 64;
+/// With fewer pages a second the progress line says what the crawl waits for.
+pub const WAITS_SHOWN_RATE_MAX: u64 = 10;
+
 // --- Command line, configuration and seeds ------------------------------------------------------
 
 /// A longer configuration file is refused unread.

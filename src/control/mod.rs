@@ -9,6 +9,7 @@ mod figures;
 mod json;
 mod progress;
 pub mod summary;
+mod waits;
 
 pub use figures::{bytes_text, count_text, duration_text, latency_text, rate_text, span_text};
 pub use json::json_line;

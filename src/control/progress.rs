@@ -1,8 +1,10 @@
 //! The live line: one line rewritten in place on a terminal, a plain line now and then elsewhere.
 
 use super::figures::{bytes_text, count_text, duration_text, rate_text};
+use super::waits::waits_text;
 use crate::base::Time;
 use crate::flow::ShardIndex;
+use crate::limits::WAITS_SHOWN_RATE_MAX;
 use crate::metrics::{Count, Gauges, Metrics, Report, merged};
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -112,6 +114,12 @@ fn line(elapsed: Duration, rate: f64, metrics: &Metrics, gauges: &Gauges, load: 
     if gauges.resident_bytes > 0 {
         let _ = write!(line, "  {}", bytes_text(gauges.resident_bytes));
     }
+    if rate < WAITS_SHOWN_RATE_MAX as f64 {
+        let waits = waits_text(gauges);
+        if !waits.is_empty() {
+            let _ = write!(line, "  waiting: {waits}");
+        }
+    }
     line
 }
 
@@ -168,6 +176,16 @@ mod tests {
         );
         assert_eq!(progress.update(at(109), &reports), None);
         assert!(progress.update(at(110), &reports).is_some());
+    }
+
+    #[test]
+    fn a_crawl_that_fetches_little_says_what_it_waits_for_and_a_busy_one_does_not() {
+        let mut progress = Progress::new(false, at(100));
+        let text = progress.update(at(105), &[report(0, 3, 0, 5_000)]).unwrap();
+        let expected = "2.0 MB  waiting: 100 requests under way, 10 hosts for their delay\n";
+        assert!(text.ends_with(expected), "{text:?}");
+        let text = progress.update(at(110), &[report(0, 900, 0, 10_000)]).unwrap();
+        assert!(!text.contains("waiting"), "{text:?}");
     }
 
     #[test]

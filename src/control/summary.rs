@@ -1,13 +1,14 @@
 //! How a crawl ended: as a table for people, as an object for programs, and as an exit code.
 
 use super::cost::PageCosts;
-use super::figures::{bytes_text, count_text, latency_text, rate_text};
+use super::figures::{bytes_text, count_text, latency_text, rate_text, span_text};
 use crate::base::escape;
 use crate::engine::{EndReason, Summary};
 use crate::flow::Outcome;
-use crate::metrics::{Count, Gauges, Metrics, Percentiles, Span, is_failure};
+use crate::metrics::{Count, Gauges, Metrics, Percentiles, Span, Totals, is_failure};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
+use std::time::Duration;
 
 /// Failed seeds and WARC files that the table names; the rest it counts.
 const SHOWN_MAX: usize = 10;
@@ -56,6 +57,7 @@ pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = write_head(&mut text, summary);
+    let _ = write_totals(&mut text, summary);
     let _ = write_outcomes(&mut text, &summary.metrics);
     let _ = write_latencies(&mut text, &summary.metrics);
     let _ = write_failed_seeds(&mut text, summary);
@@ -108,6 +110,7 @@ pub fn json(summary: &Summary) -> Value {
         "origins_given_up": metrics.count(Count::OriginsGivenUp),
         "outcomes": outcomes,
         "counts": counts,
+        "total": totals_json(summary),
         "latency_us": latency_us,
         "cores": cores,
         "failed_seeds": failed_seeds,
@@ -166,7 +169,8 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let count = |kind| count_text(metrics.count(kind));
     let bytes = |kind| bytes_text(metrics.count(kind));
     let reason = reason_text(&summary.reason);
-    writeln!(out, "crawl ended after {:.1} s: {}", summary.seconds, escape(&reason))?;
+    let took = span_text(Duration::from_secs_f64(summary.seconds));
+    writeln!(out, "crawl ended after {took}: {}", escape(&reason))?;
     let cores = match summary.reports.len() {
         1 => "1 core".to_owned(),
         count => format!("{count} cores"),
@@ -204,11 +208,10 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let remark = format!("for want of memory; {shed} let go and asked for again");
         rows.push(("bodies cut", count(Count::BodiesCut), remark));
     }
-    if metrics.count(Count::UrlsDropped) > 0 {
-        rows.push(("dropped", count(Count::UrlsDropped), "URLs beyond a cap".to_owned()));
-    }
-    if metrics.count(Count::UrlsTrapped) > 0 {
-        rows.push(("trapped", count(Count::UrlsTrapped), "URLs not followed: traps".to_owned()));
+    for (name, kind, remark) in LEFT_OUT {
+        if metrics.count(kind) > 0 {
+            rows.push((name, count(kind), remark.to_owned()));
+        }
     }
     if metrics.count(Count::LinksOverCap) > 0 {
         let pages = count(Count::PagesOverLinkCap);
@@ -233,6 +236,70 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// What the crawl found and did not fetch, or not to its end.
+const LEFT_OUT: [(&str, Count, &str); 5] = [
+    ("dead letters", Count::DeadLetters, "URLs given up: listed in requests/dead-*.log"),
+    ("outside", Count::LinksOutside, "links outside of `stay`, too deep or nofollow"),
+    ("no URLs", Count::LinksRefused, "links that are no http or https URLs"),
+    ("dropped", Count::UrlsDropped, "URLs beyond a cap"),
+    ("trapped", Count::UrlsTrapped, "URLs not followed: traps"),
+];
+
+/// Of all runs, if there were others before this one.
+fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
+    if summary.earlier.run_count == 0 {
+        return Ok(());
+    }
+    let all = totals(summary);
+    let (count, bytes) = (|kind| count_text(all.count(kind)), |kind| bytes_text(all.count(kind)));
+    let took = span_text(Duration::from_millis(all.span_ms));
+    writeln!(out, "\nsince the crawl began, in {} runs of {took} together", all.run_count)?;
+    for (name, figure, remark) in [
+        ("pages", count(Count::Pages), String::new()),
+        ("requests", count(Count::Requests), String::new()),
+        ("received", bytes(Count::BytesReceived), format!("{} stored", bytes(Count::BytesStored))),
+        ("new URLs", count(Count::UrlsNew), String::new()),
+        ("ended", count(Count::UrlsEnded), "URLs that need not be asked for again".to_owned()),
+        ("dead letters", count(Count::DeadLetters), "URLs given up, of these".to_owned()),
+    ] {
+        writeln!(out, "{}", format!("  {name:<12}{figure:>14}   {remark}").trim_end())?;
+    }
+    if all.cut_short_count > 0 {
+        let were = if all.cut_short_count == 1 { "run was" } else { "runs were" };
+        writeln!(
+            out,
+            "  {} {were} cut short: pages, ended and dead letters are exact; the other figures\n  \
+             lack what was counted after the last checkpoint of such a run",
+            all.cut_short_count
+        )?;
+    }
+    Ok(())
+}
+
+/// All runs, this one with them.
+fn totals(summary: &Summary) -> Totals {
+    let mut all = summary.earlier.with_run(&summary.metrics);
+    all.span_ms += Duration::from_secs_f64(summary.seconds).as_millis() as u64;
+    all.run_count += 1;
+    all
+}
+
+fn totals_json(summary: &Summary) -> Value {
+    let all = totals(summary);
+    let counts = Count::ALL.iter().map(|count| (count.name().to_owned(), all.count(*count).into()));
+    let outcomes = Outcome::ALL
+        .iter()
+        .map(|outcome| (outcome.name().to_owned(), all.outcome_counts[*outcome as usize].into()));
+    json!({
+        "pages": all.count(Count::Pages),
+        "runs": all.run_count,
+        "runs_cut_short": all.cut_short_count,
+        "seconds": all.span_ms as f64 / 1e3,
+        "counts": counts.collect::<Map<_, _>>(),
+        "outcomes": outcomes.collect::<Map<_, _>>(),
+    })
 }
 
 fn write_failed_seeds(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -384,6 +451,7 @@ mod tests {
             failed_seeds: Vec::new(),
             warc_files: vec![PathBuf::from("out/warc/a\x1b.warc.gz")],
             resident_bytes_peak: 0,
+            earlier: Totals::default(),
         }
     }
 
@@ -417,6 +485,49 @@ mod tests {
         }
         assert!(!table.contains("reset") && !table.contains("tls"), "{table}");
         assert!(table.lines().all(|line| line.len() <= 100));
+    }
+
+    #[test]
+    fn what_was_left_out_and_given_up_is_told() {
+        let table = table(&summary(|metrics| {
+            crawled(metrics);
+            metrics.add(Count::DeadLetters, 1_234);
+            metrics.add(Count::LinksOutside, 56);
+            metrics.add(Count::UrlsDropped, 7);
+        }));
+        for expected in [
+            "  dead letters         1,234   URLs given up: listed in requests/dead-*.log",
+            "  outside                 56   links outside of `stay`, too deep or nofollow",
+            "  dropped                  7   URLs beyond a cap",
+        ] {
+            assert!(table.contains(expected), "{expected} is not in\n{table}");
+        }
+    }
+
+    #[test]
+    fn a_resumed_crawl_tells_its_own_figures_and_those_of_all_runs() {
+        let mut earlier = Totals { run_count: 2, cut_short_count: 1, ..Totals::default() };
+        earlier.span_ms = 60_000;
+        (0..500).for_each(|_| earlier.ended(Outcome::Fetched, true));
+        (0..3).for_each(|_| earlier.ended(Outcome::Reset, false));
+        let all = Summary { earlier, ..summary(crawled) };
+        let (text, object) = (table(&all), json(&all));
+        for expected in [
+            "  pages                1,000   400/s on 1 core",
+            "since the crawl began, in 3 runs of 62.5 s together",
+            "  pages                1,500\n",
+            "  dead letters             3   URLs given up, of these",
+            "1 run was cut short: pages, ended and dead letters are exact",
+        ] {
+            assert!(text.contains(expected), "{expected} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.len() <= 100), "{text}");
+        assert_eq!((&object["pages"], &object["total"]["pages"]), (&json!(1_000), &json!(1_500)));
+        assert_eq!(
+            (&object["total"]["runs"], &object["total"]["runs_cut_short"]),
+            (&3.into(), &1.into())
+        );
+        assert!(!table(&summary(crawled)).contains("since the crawl began"));
     }
 
     #[test]

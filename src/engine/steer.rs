@@ -2,10 +2,11 @@
 
 use super::Fleet;
 use crate::config::Settings;
+use crate::control::{count_text, span_text};
 use crate::flow::{Candidate, Command, Outcome, ShardIndex};
 use crate::io::DiskError;
 use crate::limits;
-use crate::metrics::Report;
+use crate::metrics::{Report, Totals};
 use crate::shard::{BudgetDesk, Notice, Pulse, Recovery, Rounds, Verdict};
 use crate::store::StoreError;
 use crate::sys::process::{self, Signals};
@@ -129,17 +130,38 @@ impl Steering {
             self.recoveries.iter().map(|(_, recovery)| of(recovery)).sum()
         };
         let slowest = self.recoveries.iter().map(|(_, of)| of.took).max().unwrap_or(first.took);
-        tracing::warn!(
-            "resumed in {:.1} s: {} hosts, {} URLs queued, {} known; {} journal entries since the \
-             checkpoint, {} bytes of torn tails cut, {} WARC files closed",
-            slowest.as_secs_f64(),
-            sum(|of| of.host_count),
-            sum(|of| of.url_count),
-            sum(|of| of.seen_count),
-            sum(|of| of.entry_count),
-            sum(|of| of.cut_bytes),
-            sum(|of| of.salvaged_count),
+        let count = |of: fn(&Recovery) -> u64| count_text(sum(of));
+        tracing::info!(
+            "resumed in {}: {} URLs of {} hosts are to come, {} are known; {} journal entries were \
+             read, {} bytes of unfinished ones cut, {} WARC files of the last run closed",
+            span_text(slowest),
+            count(|of| of.url_count),
+            count(|of| of.host_count),
+            count(|of| of.seen_count),
+            count(|of| of.entry_count),
+            count(|of| of.cut_bytes),
+            count(|of| of.salvaged_count),
         );
+        if sum(|of| of.stale_count) > 0 {
+            tracing::info!(
+                "the queues also hold {} copies of URLs that have ended or wait for another try \
+                 since the checkpoint: they are passed over",
+                count(|of| of.stale_count)
+            );
+        }
+        let earlier = self.earlier();
+        tracing::info!(
+            "the crawl has {} pages from {} runs so far",
+            count_text(earlier.page_count),
+            earlier.run_count
+        );
+    }
+
+    /// What the runs before this one amounted to.
+    pub(super) fn earlier(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.recoveries.iter().for_each(|(_, recovery)| totals.merge(&recovery.totals));
+        totals
     }
 
     /// Ends what has not begun.
@@ -230,7 +252,8 @@ impl Steering {
             };
             match notice {
                 Notice::Pulse(pulse) => self.take_pulse(pulse),
-                Notice::Report(report) => {
+                Notice::Report(mut report) => {
+                    report.gauges.resident_bytes = process::resident_bytes().0;
                     let shard = report.shard.0 as usize;
                     self.reports[shard] = Some(*report);
                 }
@@ -263,8 +286,8 @@ impl Steering {
                 _ => "look after that disk (the kernel log says more)",
             };
             tracing::warn!(
-                "paused, the disk fails: {}: {error}; {advice} and the crawl goes on by itself, \
-                 nothing is lost; Ctrl-C ends it",
+                "the crawl is paused, the disk fails: {}: {error}; {advice}, and the crawl goes on by \
+                 itself; nothing is lost; Ctrl-C ends the crawl",
                 self.directory.display()
             );
         }
@@ -273,7 +296,7 @@ impl Steering {
     fn resume(&mut self, shard: ShardIndex) {
         self.paused[shard.0 as usize] = false;
         if !self.paused.contains(&true) {
-            tracing::warn!("the disk works again: {}: the crawl goes on", self.directory.display());
+            tracing::info!("the disk works again, the crawl goes on: {}", self.directory.display());
         }
     }
 

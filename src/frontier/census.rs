@@ -55,6 +55,32 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.queued_count_by_class.iter().sum::<u64>() + self.retries.count() as u64
     }
 
+    /// As [`Frontier::pending_url_count`], without the copies of URLs that have ended, or wait for
+    /// another try, since the checkpoint that a restart read: nothing will be asked for them.
+    pub fn live_url_count(&self) -> u64 {
+        self.pending_url_count().saturating_sub(self.ghosts.copy_count())
+    }
+
+    /// When the next host's turn may begin, for an operator. Ready hosts do not count.
+    pub fn next_turn(&self) -> Option<Time> {
+        self.wheel.first_due()
+    }
+
+    /// When the next URL that waits by itself is tried again.
+    pub fn next_retry(&self) -> Option<Time> {
+        self.retries.next_due()
+    }
+
+    /// URLs that wait for another try by themselves.
+    pub fn retry_count(&self) -> usize {
+        self.retries.count()
+    }
+
+    /// Whether a host has URLs to come.
+    pub fn has_work(&self, host: HostId) -> bool {
+        self.hosts[host].queued_count > 0 || self.retries.has(host)
+    }
+
     /// URLs that wait for another try by themselves, and until when. In no order.
     pub fn waiting_retries(&self) -> impl Iterator<Item = (Time, HostId, &Queued)> {
         self.retries.iter()

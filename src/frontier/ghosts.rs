@@ -6,7 +6,8 @@
 //! A URL at its end has as many as its next life begins with, and so stays dead until an operator
 //! puts it back: then that life begins, and all copies of earlier ones are ghosts.
 //!
-//! Owns a number of tries per such URL, by host, until the host's queues have run dry.
+//! Owns a number of tries per such URL, by host, until the host's queues have run dry; and how many
+//! such copies are left to come up, so that an operator is told what is really to come.
 
 use super::host::HostId;
 use crate::limits::TRIES_PER_LIFE;
@@ -19,6 +20,9 @@ const GONE: u8 = u8::MAX;
 #[derive(Default)]
 pub struct Ghosts {
     by_host: HashMap<HostId, HashMap<Fingerprint, u8>>,
+    /// Copies in the queues and among the retries that are ghosts, by host, and of all hosts.
+    copies: HashMap<HostId, u32>,
+    copy_count: u64,
 }
 
 impl Ghosts {
@@ -57,6 +61,31 @@ impl Ghosts {
             })
     }
 
+    /// So many more copies of the host are ghosts.
+    pub fn add_copies(&mut self, host: HostId, count: u32) {
+        if count > 0 {
+            *self.copies.entry(host).or_default() += count;
+            self.copy_count += u64::from(count);
+        }
+    }
+
+    /// A ghost came up and was passed over.
+    pub fn told_apart(&mut self, host: HostId) {
+        if let Some(count) = self.copies.get_mut(&host).filter(|count| **count > 0) {
+            *count -= 1;
+            self.copy_count -= 1;
+        }
+    }
+
+    pub fn copies_at(&self, host: HostId) -> u32 {
+        self.copies.get(&host).copied().unwrap_or(0)
+    }
+
+    /// Ghosts that are still to come up.
+    pub fn copy_count(&self) -> u64 {
+        self.copy_count
+    }
+
     pub fn are_at(&self, host: HostId) -> bool {
         self.by_host.contains_key(&host)
     }
@@ -64,6 +93,7 @@ impl Ghosts {
     /// The host has no copy of anything left.
     pub fn lay(&mut self, host: HostId) {
         self.by_host.remove(&host);
+        self.copy_count -= u64::from(self.copies.remove(&host).unwrap_or(0));
     }
 
     pub fn of(&self, host: HostId) -> impl ExactSizeIterator<Item = (Fingerprint, u8)> {

@@ -81,6 +81,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             pack.nested(|pack| behind.iter().for_each(|behind| behind.append_to(pack.0)));
         }
         let ghosts = self.ghosts.of(host);
+        pack.u32(self.ghosts.copies_at(host));
         pack.u32(ghosts.len() as u32);
         for (fingerprint, tries) in ghosts {
             pack.u128(fingerprint.0);
@@ -126,6 +127,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             }
             self.restore_queue(host, class, behind).ok_or(unreadable)?;
         }
+        self.ghosts.add_copies(host, image.u32().ok_or(unreadable)?);
         for _ in 0..image.u32().ok_or(unreadable)? {
             let (fingerprint, tries) = (image.u128().zip(image.u8())).ok_or(unreadable)?;
             self.ghosts.add(host, Fingerprint(fingerprint), tries);
@@ -167,6 +169,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn end_again(&mut self, host: HostId, fingerprint: Fingerprint) {
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
         self.ghosts.end(host, fingerprint);
+        // The copy that was to come.
+        self.ghosts.add_copies(host, 1);
     }
 
     /// After a restart: a URL that had come to its end, and that an operator has put back since the
@@ -187,6 +191,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// After a restart: a URL that was to be tried again, since the host's image.
     pub fn retry_again(&mut self, host: HostId, queued: Queued, at: Time) {
         self.ghosts.add(host, queued.url.fingerprint(), queued.tries);
+        // The copy of the try before.
+        self.ghosts.add_copies(host, 1);
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
         self.retry_at(host, queued, at);
     }

@@ -288,6 +288,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             let queued = read_back(&self.hosts[host], class, record);
             if self.ghosts.is_ghost(host, || queued.url.fingerprint(), queued.tries) {
                 self.figures.ghost_count += 1;
+                self.ghosts.told_apart(host);
                 continue;
             }
             self.hosts[host].fetched_count += 1;

@@ -15,6 +15,7 @@
 use super::host::HostId;
 use super::links::{Links, NONE};
 use crate::base::Time;
+use crate::limits::WHEEL_LOOK_COUNT_MAX;
 
 const LEVEL_COUNT: usize = 8;
 const SLOT_BITS: usize = 6;
@@ -105,6 +106,16 @@ impl Wheel {
     /// No host is due before this; a host far off makes it earlier than its own time.
     pub fn next_due(&self) -> Option<Time> {
         self.first_place().map(|place| Time::from_ms(place.start))
+    }
+
+    /// When the first host of the next list is due, by as many of them as are looked at. Unlike
+    /// [`Wheel::next_due`] it is the time of a host, and not that at which the list begins.
+    pub fn first_due(&self) -> Option<Time> {
+        let Place { level, slot, .. } = self.first_place()?;
+        let first = self.heads[level][slot];
+        let behind = |id: &u32| Some(self.links.behind(*id)).filter(|id| *id != first);
+        let ids = std::iter::successors(Some(first), behind).take(WHEEL_LOOK_COUNT_MAX);
+        ids.filter_map(|id| self.links.note(id)).min().map(Time::from_ms)
     }
 
     pub fn has(&self, host: HostId) -> bool {
@@ -264,6 +275,8 @@ mod tests {
                 }
                 prop_assert_eq!(wheel.next_due().is_some(), next.is_some());
                 prop_assert!(wheel.next_due() <= next.map(Time::from_ms) || next.is_none());
+                let first = wheel.first_due();
+                prop_assert!(first >= wheel.next_due() && first <= next.map(Time::from_ms));
                 prop_assert_eq!(wheel.count(), ticks.iter().flatten().count());
             }
         }

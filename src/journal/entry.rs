@@ -11,7 +11,7 @@ pub enum Entry {
     /// A URL was taken: it is known, and in its host's queue.
     Admitted(Queued),
     /// A URL came to its end. Its record and its links were durable before this was written.
-    Ended { host: HostKey, fingerprint: Fingerprint, outcome: Outcome },
+    Ended { host: HostKey, fingerprint: Fingerprint, outcome: Outcome, is_page: bool },
     /// As `Ended`, in vain: for the list of dead letters.
     Dead { queued: Queued, outcome: Outcome, at: WallTime },
     /// A URL waits for another try, in place of the queued one.
@@ -28,6 +28,8 @@ pub enum Entry {
     /// A host is in RAM without a URL that was taken: another's robots.txt led to it. What is said
     /// of it later is said of a host that is known.
     Met { origin: String },
+    /// A run of the crawl began: the process that writes this journal.
+    RunBegan,
 
     /// Begins a checkpoint: entries of the journal up to `cut_lsn` are in it, those of `sequence`
     /// and later files are not.
@@ -40,6 +42,9 @@ pub enum Entry {
     Cold { image: Vec<u8> },
     /// A host, as it was after entry `lsn`.
     Host { lsn: u64, image: Vec<u8> },
+    /// What the crawl has amounted to, with the ends that the journal has up to entry `lsn`; and
+    /// whether the crawl had been told to end: what comes after is another run.
+    Totals { lsn: u64, is_last: bool, image: Vec<u8> },
     /// Ends a checkpoint: entries up to `lsn` had been made when its last host was written.
     Finished { host_count: u64, lsn: u64 },
 }
@@ -53,12 +58,14 @@ const ROBOTS: u8 = 6;
 const HEALTH: u8 = 7;
 const REVIVED: u8 = 8;
 const MET: u8 = 9;
+const RUN_BEGAN: u8 = 10;
 const BEGUN: u8 = 32;
 const RUN: u8 = 33;
 const SEGMENT: u8 = 34;
 const HOST: u8 = 35;
 const FINISHED: u8 = 36;
 const COLD: u8 = 37;
+const TOTALS: u8 = 38;
 
 /// Said of every URL that is taken: room for all of it at once.
 pub fn push_admitted<T: Text>(out: &mut Vec<u8>, queued: &Queued<T>) {
@@ -69,11 +76,19 @@ pub fn push_admitted<T: Text>(out: &mut Vec<u8>, queued: &Queued<T>) {
 /// What a queued URL takes beside its text and its trail.
 const FRAMING_BYTES_MAX: usize = 32;
 
-pub fn push_ended(out: &mut Vec<u8>, host: HostKey, fingerprint: Fingerprint, outcome: Outcome) {
+/// `is_page`: it brought a page, which is counted as one.
+pub fn push_ended(
+    out: &mut Vec<u8>,
+    host: HostKey,
+    fingerprint: Fingerprint,
+    outcome: Outcome,
+    is_page: bool,
+) {
     frame::push(out, ENDED, |pack| {
         pack.u64(host.0);
         pack.u128(fingerprint.0);
         pack.u8(outcome as u8);
+        pack.u8(u8::from(is_page));
     });
 }
 
@@ -103,8 +118,8 @@ impl Entry {
     pub fn push(&self, out: &mut Vec<u8>) {
         match self {
             Entry::Admitted(queued) => push_admitted(out, queued),
-            Entry::Ended { host, fingerprint, outcome } => {
-                push_ended(out, *host, *fingerprint, *outcome);
+            Entry::Ended { host, fingerprint, outcome, is_page } => {
+                push_ended(out, *host, *fingerprint, *outcome, *is_page);
             }
             Entry::Dead { queued, outcome, at } => push_dead(out, queued, *outcome, *at),
             Entry::Retried { queued, at } => push_retried(out, queued, *at),
@@ -119,6 +134,7 @@ impl Entry {
             }),
             Entry::Revived(queued) => frame::push(out, REVIVED, |pack| queued.pack(pack)),
             Entry::Met { origin } => frame::push(out, MET, |pack| pack.text(origin)),
+            Entry::RunBegan => frame::push(out, RUN_BEGAN, |_| ()),
             Entry::Cold { image } => {
                 frame::push(out, COLD, |pack| pack.0.extend_from_slice(image));
             }
@@ -132,6 +148,11 @@ impl Entry {
             Entry::Segment { image } => frame::push(out, SEGMENT, |pack| pack.bytes(image)),
             Entry::Host { lsn, image } => frame::push(out, HOST, |pack| {
                 pack.u64(*lsn);
+                pack.bytes(image);
+            }),
+            Entry::Totals { lsn, is_last, image } => frame::push(out, TOTALS, |pack| {
+                pack.u64(*lsn);
+                pack.u8(u8::from(*is_last));
                 pack.bytes(image);
             }),
             Entry::Finished { host_count, lsn } => frame::push(out, FINISHED, |pack| {
@@ -155,6 +176,7 @@ impl Entry {
                 host: HostKey(body.u64()?),
                 fingerprint: Fingerprint(body.u128()?),
                 outcome: read_outcome(body)?,
+                is_page: body.u8()? != 0,
             },
             DEAD => Entry::Dead {
                 queued: Queued::unpack(body)?,
@@ -167,6 +189,7 @@ impl Entry {
             HEALTH => Entry::Health { origin: body.text()?.into(), image: body.bytes()?.into() },
             REVIVED => Entry::Revived(Queued::unpack(body)?),
             MET => Entry::Met { origin: body.text()?.into() },
+            RUN_BEGAN => Entry::RunBegan,
             COLD => Entry::Cold { image: std::mem::take(&mut body.0).into() },
             BEGUN => Entry::Begun {
                 shard: body.u16()?,
@@ -177,6 +200,11 @@ impl Entry {
             RUN => Entry::Run { image: std::mem::take(&mut body.0).into() },
             SEGMENT => Entry::Segment { image: body.bytes()?.into() },
             HOST => Entry::Host { lsn: body.u64()?, image: body.bytes()?.into() },
+            TOTALS => Entry::Totals {
+                lsn: body.u64()?,
+                is_last: body.u8()? != 0,
+                image: body.bytes()?.into(),
+            },
             FINISHED => Entry::Finished { host_count: body.u64()?, lsn: body.u64()? },
             _ => return None,
         })

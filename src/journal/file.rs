@@ -14,7 +14,8 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// 2: how an origin fails is kept with what its failures say of it.
-pub(super) const VERSION: u32 = 2;
+/// 3: an end says whether it brought a page, a run its beginning, a checkpoint the totals.
+pub(super) const VERSION: u32 = 3;
 pub(super) const HEAD_BYTES: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -28,9 +28,13 @@ fn entry(n: u64) -> Entry {
         trail: (0..n % 3).collect(),
     };
     let (host, at, outcome) = (HostKey(n), WallTime(n << 20), Outcome::ALL[n as usize % 9]);
-    match n % 7 {
+    match n % 8 {
+        7 => Entry::RunBegan,
         0 => Entry::Admitted(queued),
-        1 => Entry::Ended { host, fingerprint: Fingerprint(u128::from(n) << 70), outcome },
+        1 => {
+            let fingerprint = Fingerprint(u128::from(n) << 70);
+            Entry::Ended { host, fingerprint, outcome, is_page: n.is_multiple_of(2) }
+        }
         2 => Entry::Dead { queued, outcome, at },
         3 => Entry::Retried { queued, at },
         4 => Entry::Waiting { host, until: at },

@@ -130,7 +130,9 @@ kinds! {
         Retries = "retries",
         /// URLs given up after the last retry.
         DeadLetters = "dead_letters",
+        /// Questions sent to upstream resolvers; one that went on over TCP counts once.
         DnsQueries = "dns_queries",
+        /// Lookups that were answered from memory.
         DnsCached = "dns_cached",
         ConnectionsOpened = "connections_opened",
         ConnectionsReused = "connections_reused",
@@ -148,6 +150,7 @@ kinds! {
         NoticesLost = "notices_lost",
         /// Times the disk failed and the shard started nothing until it worked again.
         DiskPauses = "disk_pauses",
+        /// WARC files begun.
         WarcFiles = "warc_files",
         WarcRecords = "warc_records",
     }
@@ -168,6 +171,19 @@ kinds! {
         Total = "total",
         /// Actual start minus the time the host became eligible.
         Lateness = "lateness",
+    }
+}
+
+kinds! {
+    /// Why a core starts no visits, whatever hosts are ready. The names are for the operator's eyes.
+    Hold {
+        DiskFails = "the disk fails",
+        DiskBehind = "the disk is behind",
+        PeersBehind = "another core takes no mail",
+        Memory = "memory for bodies is short",
+        Slots = "all fetch_slots are in use",
+        Budget = "the page limit is dealt out",
+        Ending = "the crawl is ending",
     }
 }
 

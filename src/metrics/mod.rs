@@ -5,8 +5,12 @@
 //! since the start of the crawl, so a lost or late report costs freshness, never a count.
 
 mod kinds;
+mod totals;
+mod waits;
 
-pub use kinds::{Count, Span, Stage};
+pub use kinds::{Count, Hold, Span, Stage};
+pub use totals::Totals;
+pub use waits::{Waits, earlier};
 
 use crate::flow::{Outcome, ShardIndex};
 use crate::limits::{SPAN_SIGNIFICANT_DIGITS, SPAN_US_MAX};
@@ -44,8 +48,10 @@ pub struct Gauges {
     pub hosts_ready: u64,
     /// Hosts with URLs whose next eligible time has not come.
     pub hosts_waiting: u64,
+    /// URLs to come, those that wait for another try included. Copies of URLs that have ended, which
+    /// a restart leaves in the queues, are not among them.
     pub urls_queued: u64,
-    /// Of these on disk; the bytes that they take there, those of the files, and how many files.
+    /// Records of the queues on disk; the bytes that they take there, those of the files, and how many files.
     pub queue_disk_urls: u64,
     pub queue_live_bytes: u64,
     pub queue_disk_bytes: u64,
@@ -62,11 +68,9 @@ pub struct Gauges {
     pub seen_lag_ms: u64,
     pub fetches_active: u64,
     pub streams_open: u64,
-    /// Receive buffers of the ring that the program holds.
-    pub buffers_lent: u64,
-    /// CPU time over wall time of this core's thread since the last report.
-    pub busy_permille: u64,
-    /// Resident memory of the whole process: the same from every core.
+    /// What hosts and URLs wait for, and what keeps the core from starting visits.
+    pub waits: Waits,
+    /// Resident memory of the whole process: the control thread adds it to each report.
     pub resident_bytes: u64,
     /// System calls of the ring, pieces received into its buffers, and times none was free.
     pub syscalls: u64,
@@ -224,8 +228,7 @@ impl Gauges {
         }
     }
 
-    /// Adds another core's: sums, but for the process-wide memory, the longest lag and gap, and the
-    /// load, which is the mean's numerator (divide by the number of cores).
+    /// Adds another core's: sums, but for the process-wide memory, and the longest lag and gap.
     pub fn merge(&mut self, other: &Gauges) {
         self.hosts += other.hosts;
         self.hosts_cold += other.hosts_cold;
@@ -247,7 +250,7 @@ impl Gauges {
         self.body_bytes += other.body_bytes;
         self.body_bytes_peak += other.body_bytes_peak;
         self.streams_open += other.streams_open;
-        self.buffers_lent += other.buffers_lent;
+        self.waits.merge(&other.waits);
         self.syscalls += other.syscalls;
         self.pieces_received += other.pieces_received;
         self.buffers_starved += other.buffers_starved;
@@ -255,7 +258,6 @@ impl Gauges {
         self.nudges += other.nudges;
         self.cpu_ns += other.cpu_ns;
         self.at_ns = self.at_ns.max(other.at_ns);
-        self.busy_permille += other.busy_permille;
         self.resident_bytes = self.resident_bytes.max(other.resident_bytes);
     }
 }

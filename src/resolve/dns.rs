@@ -124,7 +124,10 @@ impl<W: World> Resolver<W> {
             return Err(ResolveError::NoName);
         }
         let known = match self.remembered(self.0.key(host, Wanted::V6)) {
-            Some(known) => known,
+            Some(known) => {
+                self.0.cached_count.set(self.0.cached_count.get() + 1);
+                known
+            }
             None => self.wait_for(host, Wanted::V6).await,
         }?;
         // An IPv4 address that was spelled as an IPv6 one is no other family.

@@ -164,7 +164,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     fn checkpoint_failed(&self, error: &JournalError) {
         self.metrics.borrow_mut().add(Count::CheckpointFailures, 1);
-        tracing::warn!("checkpoint: {error}; the last one stands, and the journal since");
+        tracing::warn!(
+            "no checkpoint could be taken: {error}; nothing is lost, for the last checkpoint and the \
+             journal since are there, and another is tried; check the disk and its free space"
+        );
     }
 
     async fn checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
@@ -221,6 +224,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.pack_cold(&mut writer).await?;
         let host_count = self.pack_hosts(journal, &mut writer).await?;
         let lsn = journal.lsn();
+        writer.push(&self.totals_entry(lsn));
         writer.push(&Entry::Finished { host_count, lsn });
         journal.sync().await?;
         self.sync_dead_letters().await?;
@@ -233,6 +237,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let took_ms = self.world.now().since(begun).as_millis() as u64;
         tracing::debug!(shard, host_count, size_bytes, took_ms, "checkpoint");
         Ok(())
+    }
+
+    /// What the crawl has amounted to, this run with those before it.
+    fn totals_entry(&self, lsn: u64) -> Entry {
+        let mut totals = self.totals.borrow().clone();
+        totals.add_run(&self.full_metrics());
+        totals.span_ms += self.world.now().since(self.begun).as_millis() as u64;
+        let (is_last, mut image) = (self.draining.get(), Vec::new());
+        totals.pack(&mut Pack(&mut image));
+        Entry::Totals { lsn, is_last, image }
     }
 
     /// The journal that would name them again is about to go.

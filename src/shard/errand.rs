@@ -54,6 +54,11 @@ impl Errands {
         self.moved.insert(origin.into(), (target, hops));
         true
     }
+
+    /// Hosts that wait for the answer to an errand.
+    pub(super) fn parked_count(&self) -> usize {
+        self.parked.len()
+    }
 }
 
 /// What came of reading the answer for a robots.txt.

@@ -228,6 +228,11 @@ impl Health {
         self.ailing.get(&(host, origin)).copied()
     }
 
+    /// All that fail, with their hosts. In no order.
+    pub fn all(&self) -> impl Iterator<Item = (HostId, &Ailing)> {
+        self.ailing.iter().map(|((host, _), ailing)| (*host, ailing))
+    }
+
     /// Whether it fails, or has failed and not been asked since.
     pub fn is_ailing(&self, host: HostId, origin: Origin) -> bool {
         self.ailing.contains_key(&(host, origin))

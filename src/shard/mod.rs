@@ -46,6 +46,7 @@ mod tails;
 mod turns;
 pub mod view;
 mod visit;
+mod waits;
 
 pub use budget::BudgetDesk;
 pub use error::ShardError;
@@ -71,7 +72,7 @@ use crate::http::DecoderPool;
 use crate::io::{Inbox, Outbox, World};
 use crate::journal::{self, Journal};
 use crate::limits;
-use crate::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
+use crate::metrics::{Count, Gauges, Metrics, Report, Span, Stage, Totals};
 use crate::resolve::{DnsSettings, Resolver, RobotsCache};
 use crate::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
 use crate::url::{HostKey, Normaliser, UrlId, registrable_domain};
@@ -167,9 +168,14 @@ struct Shard<W: World, O, C> {
     mesh: RefCell<Mesh<O>>,
     control: C,
     metrics: RefCell<Metrics>,
+    /// What earlier runs amounted to, and with it what has ended in this one.
+    totals: RefCell<Totals>,
+    begun: Time,
     wake: Notify,
     /// Visits under way.
     active_count: Cell<usize>,
+    /// Hosts that have asked for a turn at an address or a domain, and wait for it.
+    in_line_count: Cell<u64>,
     /// Pages that may still be started; unlimited if there is no limit.
     budget: Cell<u64>,
     budget_asked: Cell<bool>,
@@ -245,7 +251,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let agent = settings.user_agent();
         let state = recovery::open(&world, index, &plan).await?;
         let State { frontier, health, robots, sitemaps, journal, checkpoints, .. } = state;
-        let State { dead, recovery, is_dealt, .. } = state;
+        let State { dead, recovery, is_dealt, totals, .. } = state;
         let store_settings = StoreSettings {
             deflate_level: settings.warc_deflate_level,
             block_digest: settings.warc_block_digest,
@@ -317,8 +323,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),
+            totals: RefCell::new(totals),
+            begun: world.now(),
             wake: Notify::default(),
             active_count: Cell::new(0),
+            in_line_count: Cell::new(0),
             budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
             budget_asked: Cell::new(false),
             budget_called_in: Cell::new(false),
@@ -442,6 +451,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             if planned != Time::ZERO {
                 self.metrics.borrow_mut().record(Span::Lateness, now.since(planned));
             }
+        } else {
+            self.in_line_count.set(self.in_line_count.get() - 1);
         }
         self.active_count.set(self.active_count.get() + 1);
         self.spend_budget();
@@ -552,8 +563,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn report(&self) -> Report {
-        self.settle();
-        self.count_returned();
         let frontier = self.frontier.borrow();
         let effort = self.world.effort();
         let gauges = self.tail_gauges(Gauges {
@@ -566,18 +575,33 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             hosts_cold: frontier.cold_count() as u64,
             hosts_ready: frontier.ready_count() as u64,
             hosts_waiting: frontier.waiting_count() as u64,
-            urls_queued: frontier.pending_url_count(),
+            urls_queued: frontier.live_url_count(),
+            waits: self.waits(&frontier),
             fetches_active: self.active_count.get() as u64,
             streams_open: (self.client.idle_count() + self.active_count.get()) as u64,
             cpu_ns: self.world.cpu_ns(),
             at_ns: self.world.now().0,
             ..self.body_gauges(self.sieve_gauges(&frontier))
         });
+        Report { shard: self.index, metrics: self.full_metrics(), gauges }
+    }
+
+    /// What this run has counted so far, all of it.
+    fn full_metrics(&self) -> Metrics {
+        self.settle();
+        self.count_returned();
         let mut metrics = self.metrics.borrow().clone();
         self.book_costs(&mut metrics);
-        metrics.add(Count::ConnectionsCrowded, self.client.crowded_count());
         self.count_bodies(&mut metrics);
-        Report { shard: self.index, metrics, gauges }
+        for (count, sum) in [
+            (Count::ConnectionsCrowded, self.client.crowded_count()),
+            (Count::DnsQueries, self.resolver.query_count()),
+            (Count::DnsCached, self.resolver.cached_count()),
+            (Count::WarcFiles, self.store.file_count()),
+        ] {
+            metrics.add(count, sum);
+        }
+        metrics
     }
 
     /// True if the control thread had room for it. It reads fast; a lost report is made good by the

@@ -1,6 +1,7 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
 use super::links::{Tally, Ways};
+use super::promises::Stored;
 use super::turns::Hands;
 use super::{Notice, Questions, Reply, Shard};
 use crate::base::oneshot;
@@ -134,7 +135,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.client.let_go(&mut answer);
         match (stored, respelled) {
             (Ok(_), Some(target)) => self.respell(host, queued, target, answer.ended),
-            (Ok(record), None) => self.conclude(host, queued, &answer, outcome, record).await,
+            (Ok(position), None) => {
+                let record = position.map(|position| Stored { position, is_page });
+                self.conclude(host, queued, &answer, outcome, record).await;
+            }
             // Not stored, it has not come to its end: it stays open, for the next start.
             (Err(error), _) => self.store_failed(error),
         }

@@ -97,7 +97,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Turning::GivenUp { is_news } => {
                 metrics.add(Count::OriginsGivenUp, u64::from(is_news));
                 let (origin, cause) = (url.origin(), cause.name());
-                tracing::info!(origin, cause, "origin given up: its URLs become dead letters");
+                // One of perhaps a million: the summary has their number, the dead letters the list.
+                tracing::debug!(
+                    "{origin} is given up, for it failed for so long ({cause}): its URLs become \
+                     dead letters"
+                );
             }
         }
     }
@@ -155,7 +159,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let Some(Clamped { asked_ms }) = clamped else { return };
         self.metrics.borrow_mut().add(Count::DelaysClamped, 1);
         let (origin, taken_ms) = (url.origin(), self.plan.settings.crawl_delay_ms_max);
-        tracing::info!(origin, asked_ms, taken_ms, "{what} clamped");
+        tracing::debug!(
+            "{origin} asks for a {what} of {asked_ms} ms, and crawl_delay_ms_max makes it {taken_ms}"
+        );
     }
 
     pub(super) fn is_sabotaged(&self, sabotage: Sabotage) -> bool {

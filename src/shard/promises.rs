@@ -45,12 +45,20 @@ struct Peer {
     received_count: Cell<u64>,
 }
 
+/// What was stored of a URL.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stored {
+    pub position: Position,
+    /// It is a page, and no list of pages, redirect or error.
+    pub is_page: bool,
+}
+
 /// A URL at its end.
 struct End {
     host: HostId,
     queued: Queued,
     outcome: Outcome,
-    record: Option<Position>,
+    record: Option<Stored>,
     needs: Needs,
     /// Links sent to each peer by then.
     sent_counts: Box<[u64]>,
@@ -113,7 +121,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         host: HostId,
         queued: Queued,
         outcome: Outcome,
-        record: Option<Position>,
+        record: Option<Stored>,
     ) {
         if self.journal.is_none() {
             let fingerprint = queued.url.fingerprint();
@@ -153,7 +161,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 continue;
             };
             if let Some(record) = record
-                && self.store.durable(&record).await.is_err()
+                && self.store.durable(&record.position).await.is_err()
             {
                 // Closed before it was durable: the shard ends, and the URL stays open.
                 return;
@@ -166,12 +174,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             let Some(end) = promises.ends.borrow_mut().pop_front() else { continue };
             self.metrics.borrow_mut().add(Count::UrlsEnded, 1);
             let fingerprint = end.queued.url.fingerprint();
+            let is_page = end.record.is_some_and(|record| record.is_page);
+            // In the same breath as the entry: a checkpoint has both or neither.
+            self.totals.borrow_mut().ended(end.outcome, is_page);
             journal.append(|out| {
                 if is_failure(end.outcome) {
                     journal::push_dead(out, &end.queued, end.outcome, self.world.wall());
                 } else {
                     let host = end.queued.url.host_key();
-                    journal::push_ended(out, host, fingerprint, end.outcome);
+                    journal::push_ended(out, host, fingerprint, end.outcome, is_page);
                 }
             });
             self.frontier.borrow_mut().complete(end.host, fingerprint);

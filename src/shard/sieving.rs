@@ -172,7 +172,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.store_failed(StoreError::Damaged { name, what });
             }
             Err(error @ SeenError::Disk { .. }) => {
-                tracing::warn!("URL seen: {error}; free the disk, the crawl waits and tries again");
+                tracing::warn!(
+                    "the set of known URLs on disk: {error}; trying again in {} s, fetching goes on \
+                     while RAM has room; check free space and the kernel log",
+                    limits::SEEN_RETRY_MS / 1_000
+                );
                 self.metrics.borrow_mut().add(Count::SieveFailures, 1);
                 let pause = Duration::from_millis(limits::SEEN_RETRY_MS);
                 self.sieving.not_before.set(self.world.now() + pause);

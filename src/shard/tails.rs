@@ -185,7 +185,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.store_failed(StoreError::Damaged { name, what });
             }
             TailError::Disk { .. } => {
-                tracing::warn!("queues: {error}; free the disk, the crawl waits and tries again");
+                tracing::warn!(
+                    "the queues on disk: {error}; trying again in {} s, fetching goes on while RAM \
+                     has room; check free space and the kernel log",
+                    limits::QUEUE_RETRY_MS / 1_000
+                );
                 self.metrics.borrow_mut().add(Count::QueueFailures, 1);
                 let pause = Duration::from_millis(limits::QUEUE_RETRY_MS);
                 self.tailing.not_before.set(self.world.now() + pause);

@@ -6,6 +6,7 @@
 
 use super::health::{Fitness, Sign};
 use super::page::trail_step;
+use super::promises::Stored;
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
 use crate::base::Time;
@@ -17,7 +18,7 @@ use crate::journal;
 use crate::limits::DNS_FAILURE_SECONDS;
 use crate::metrics::{Count, Span};
 use crate::resolve::RobotsState;
-use crate::store::{DeadLetter, Position, RequestLine};
+use crate::store::{DeadLetter, RequestLine};
 use crate::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -77,6 +78,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         };
         if !self.take_turns(host, &mut hands, address) {
             self.metrics.borrow_mut().add(Count::TurnsAwaited, 1);
+            self.in_line_count.set(self.in_line_count.get() + 1);
             self.refund_budget();
             self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
             return;
@@ -229,7 +231,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         mut queued: Queued,
         answer: &Answer,
         outcome: Outcome,
-        record: Option<Position>,
+        record: Option<Stored>,
     ) {
         if outcome == Outcome::Shed && !answer.was_sent {
             // We had no descriptor, port or buffer, so the try is not counted.

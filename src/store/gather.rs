@@ -43,6 +43,8 @@ pub(super) struct Gatherer {
     settings: StoreSettings,
     shard: u16,
     next_serial: u32,
+    /// Files begun by this process.
+    begun_count: u64,
     writer: RecordWriter,
     file: Option<FileUnderWay>,
     buffer: Vec<u8>,
@@ -99,7 +101,12 @@ impl Gatherer {
     pub(super) fn new(settings: StoreSettings, shard: u16, next_serial: u32) -> Gatherer {
         let writer = RecordWriter::new(settings.deflate_level, settings.block_digest);
         let (file, buffer, from, mark) = (None, new_buffer(), 0, 0);
-        Gatherer { settings, shard, next_serial, writer, file, buffer, from, mark }
+        let begun_count = 0;
+        Gatherer { settings, shard, next_serial, begun_count, writer, file, buffer, from, mark }
+    }
+
+    pub(super) fn begun_count(&self) -> u64 {
+        self.begun_count
     }
 
     /// Appends a page's records to the buffer, behind a warcinfo if they are a file's first.
@@ -225,6 +232,7 @@ impl Gatherer {
     fn begin_file(&mut self, wall: WallTime, id: RecordId) -> FileUnderWay {
         let serial = self.next_serial;
         self.next_serial += 1;
+        self.begun_count += 1;
         let stem = Stem::new(wall, self.shard, serial);
         let warc_name = stem.warc_name();
         let fields = warcinfo_fields(&self.settings);

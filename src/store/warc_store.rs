@@ -133,6 +133,11 @@ impl<W: StoreWorld> WarcStore<W> {
         self.shared.state.borrow().failed.clone()
     }
 
+    /// WARC files begun since the store was opened; all but the last are closed.
+    pub fn file_count(&self) -> u64 {
+        self.shared.state.borrow().gatherer.begun_count()
+    }
+
     /// Bytes of the series handed to the operating system; compare with [`Position::mark`].
     pub fn flushed_through(&self) -> u64 {
         self.shared.state.borrow().flushed_through

@@ -238,5 +238,5 @@ fn name_server(
 
 /// A listener that fails, or a log that cannot be written, ends its task: say so.
 fn report(error: impl fmt::Display) {
-    tracing::error!(%error, "a part of the synthetic web has stopped");
+    tracing::error!("a part of the synthetic web has stopped: {error}; start the web again");
 }

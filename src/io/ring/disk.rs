@@ -40,7 +40,11 @@ impl Disk for RingWorld {
             Ok(fd) => *file.direct.borrow_mut() = Some(Rc::new(Direct::new(fd))),
             Err(number) => {
                 let error = DiskError::of_system(number);
-                tracing::info!("{}: written through the page cache: {error}", path.display());
+                tracing::debug!(
+                    "{} is written through the page cache, for the file system takes no direct \
+                     writes: {error}",
+                    path.display()
+                );
             }
         }
         Ok(file)
@@ -124,7 +128,10 @@ impl RingFile {
             };
             if usize::try_from(result).ok() != Some(wanted) {
                 let error = DiskError::of_system(-result.min(0));
-                tracing::warn!("a write past the page cache failed ({error}): through it from now");
+                tracing::warn!(
+                    "a direct write failed ({error}): this file is written through the page cache \
+                     from now on; check the kernel log"
+                );
                 *self.direct.borrow_mut() = None;
                 break;
             }

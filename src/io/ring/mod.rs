@@ -144,7 +144,10 @@ impl RingWorld {
     /// run beside this core's tasks.
     pub fn keep_workers_to(&self, cores: &[usize]) {
         if let Err(number) = self.0.uring.borrow().keep_workers_to(cores) {
-            tracing::info!("the kernel's file workers stay on the core: system error {number}");
+            tracing::info!(
+                "the kernel's file workers share this shard's core: they could not be moved (system \
+                 error {number})"
+            );
         }
     }
 

@@ -20,12 +20,14 @@ impl<W: Disk + Clock> Applied<'_, W> {
     pub fn apply(&mut self, lsn: u64, entry: Entry) -> Result<(), &'static str> {
         match entry {
             Entry::Admitted(queued) => self.admit(lsn, &queued),
-            Entry::Ended { host, fingerprint, .. } => {
+            Entry::Ended { host, fingerprint, outcome, is_page } => {
+                self.restored.count_ended(lsn, self.source, outcome, is_page);
                 if let Some(host) = self.unaware(lsn, host) {
                     self.restored.frontier.end_again(host, fingerprint);
                 }
             }
             Entry::Dead { queued, outcome, at } => {
+                self.restored.count_ended(lsn, self.source, outcome, false);
                 if let Some(host) = self.unaware(lsn, queued.url.host_key()) {
                     self.restored.frontier.end_again(host, queued.url.fingerprint());
                 }
@@ -56,11 +58,13 @@ impl<W: Disk + Clock> Applied<'_, W> {
             })?,
             Entry::Revived(queued) => self.revive(lsn, &queued),
             Entry::Met { origin } => self.meet(&origin)?,
+            Entry::RunBegan => self.restored.count_run(lsn, self.source),
             Entry::Begun { .. }
             | Entry::Run { .. }
             | Entry::Segment { .. }
             | Entry::Cold { .. }
             | Entry::Host { .. }
+            | Entry::Totals { .. }
             | Entry::Finished { .. } => return Err("an entry of a checkpoint"),
         }
         Ok(())

@@ -33,6 +33,7 @@ use crate::journal::{
     Entry, FileName, Journal, JournalSettings, Replayed, newest_first, remove_generation, replay,
 };
 use crate::limits::{self, LOOK_SEEN_COUNT};
+use crate::metrics::Totals;
 use crate::resolve::RobotsCache;
 use crate::store::{Salvaged, StoreError, salvage};
 use crate::url::HostKey;
@@ -43,8 +44,12 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     pub host_count: u64,
-    /// Queued, those in flight and those that wait included.
+    /// To come: queued, in flight when the last run ended, or waiting for another try.
     pub url_count: u64,
+    /// Copies in the queues of URLs that have ended, or wait for another try: passed over.
+    pub stale_count: u64,
+    /// What the runs before this one amounted to.
+    pub totals: Totals,
     pub seen_count: u64,
     /// Entries of the journal behind the checkpoint.
     pub entry_count: u64,
@@ -68,6 +73,8 @@ pub(super) struct State<W: World> {
     /// Told to the journal, and perhaps not to the list of dead letters.
     pub dead: Vec<(Queued, Outcome, WallTime)>,
     pub recovery: Option<Recovery>,
+    /// Of earlier runs; this one is counted among the runs.
+    pub totals: Totals,
     /// It is in no checkpoint of this generation yet.
     pub is_dealt: bool,
 }
@@ -85,6 +92,7 @@ pub(super) async fn open<W: World>(
         Some(past) if past.generation == plan.generation => restore(world, index, plan).await?,
         Some(past) => deal(world, index, plan, past).await?,
     };
+    restored.totals.cut_short_count += restored.cut_short_count_max;
     let settings = &plan.settings;
     let first_checkpoint = begun + Duration::from_secs(settings.checkpoint_seconds);
     let checkpoints = Checkpoints::new(
@@ -104,13 +112,17 @@ pub(super) async fn open<W: World>(
             let directory = state_dir(index);
             let again = restored.replayed.unproven.as_ref();
             let journal = Journal::create(world, &directory, journal_settings, again).await;
-            Some(journal.map_err(ShardError::Journal)?)
+            let journal = journal.map_err(ShardError::Journal)?;
+            journal.append(|out| Entry::RunBegan.push(out));
+            Some(journal)
         }
         false => None,
     };
     let recovery = plan.past.is_some().then(|| Recovery {
         host_count: (restored.frontier.host_count() + restored.frontier.cold_count()) as u64,
-        url_count: restored.frontier.pending_url_count(),
+        url_count: restored.frontier.live_url_count(),
+        stale_count: restored.frontier.pending_url_count() - restored.frontier.live_url_count(),
+        totals: restored.totals.clone(),
         seen_count: restored.frontier.sieve().figures().url_count as u64,
         entry_count: restored.replayed.entry_count,
         cut_bytes: restored.replayed.torn.iter().map(|tail| tail.bytes).sum(),
@@ -118,8 +130,20 @@ pub(super) async fn open<W: World>(
         refused: std::mem::take(&mut restored.refused),
         took: world.now().since(begun),
     });
-    let Restored { frontier, health, robots, sitemaps, dead, is_dealt, .. } = restored;
-    Ok(State { frontier, health, robots, sitemaps, journal, checkpoints, dead, recovery, is_dealt })
+    let Restored { frontier, health, robots, sitemaps, dead, is_dealt, mut totals, .. } = restored;
+    totals.run_count += 1;
+    Ok(State {
+        frontier,
+        health,
+        robots,
+        sitemaps,
+        journal,
+        checkpoints,
+        dead,
+        recovery,
+        totals,
+        is_dealt,
+    })
 }
 
 /// Closes the WARC files that were left open: our own, and those of shards that are no more.
@@ -132,9 +156,15 @@ async fn salvage_files<W: World>(
     let is_ours = |shard| shard == index.0 || (index.0 == 0 && shard >= shard_count);
     let salvaged = salvage(world, is_ours).await.map_err(ShardError::Store)?;
     for file in &salvaged {
-        let name = file.name.as_deref().unwrap_or("an empty one");
         let Salvaged { records, cut_bytes, .. } = file;
-        tracing::info!(name, records, cut_bytes, "WARC file closed that was left open");
+        let Some(name) = &file.name else {
+            tracing::info!("an empty WARC file of the last run was removed");
+            continue;
+        };
+        tracing::info!(
+            "a WARC file that the last run left open is closed: {name}, {records} records, \
+             {cut_bytes} bytes of an unfinished record cut"
+        );
     }
     Ok(salvaged.len() as u64)
 }
@@ -148,6 +178,17 @@ pub(super) struct Restored<W: Disk> {
     /// By host: the last entry of the journal that its image has seen.
     lsns: Vec<u64>,
     dead: Vec<(Queued, Outcome, WallTime)>,
+    /// Of all runs so far, as far as this shard keeps them.
+    totals: Totals,
+    /// The last entry of the journal of the source being read whose end is in `totals`.
+    totals_lsn: u64,
+    /// Runs of the source being read.
+    run_count: u64,
+    /// Runs of the source being read that were killed: those that began behind its totals, and the
+    /// one that wrote these, unless it did so at its end.
+    cut_short_count: u64,
+    /// The most of any source.
+    cut_short_count_max: u64,
     kept: Option<Kept>,
     next_checkpoint: u64,
     replayed: Replayed,
@@ -291,6 +332,11 @@ impl<W: Disk + Clock> Restored<W> {
             sitemaps: Ledger::default(),
             lsns: Vec::new(),
             dead: Vec::new(),
+            totals: Totals::default(),
+            totals_lsn: 0,
+            run_count: 0,
+            cut_short_count: 0,
+            cut_short_count_max: 0,
             kept: None,
             next_checkpoint: 1,
             replayed: Replayed::default(),
@@ -308,13 +354,18 @@ impl<W: Disk + Clock> Restored<W> {
         clocks: Clocks,
     ) -> Result<Replayed, ShardError> {
         let cut = read.as_ref().map_or((0, 0), |read| read.cut);
+        (self.totals_lsn, self.run_count, self.cut_short_count) = (0, 0, 0);
         if let Some(read) = read {
             self.take_hosts(world, source, read, clocks).await?;
         }
         let mut applied = Applied { restored: self, source, clocks };
         let apply = |lsn, entry| applied.apply(lsn, entry);
         let replayed = replay(world, &source.directory(), source.generation, cut, apply).await;
-        replayed.map_err(ShardError::Journal)
+        let replayed = replayed.map_err(ShardError::Journal)?;
+        if source.keeps_totals() {
+            self.cut_short_count_max = self.cut_short_count_max.max(self.cut_short_count);
+        }
+        Ok(replayed)
     }
 
     pub async fn take_hosts(
@@ -348,6 +399,16 @@ impl<W: Disk + Clock> Restored<W> {
                     unpacked.map_err(|what| failed(reader.damaged(what)))?;
                     world.yield_now().await;
                 }
+                Entry::Totals { lsn, is_last, image } => {
+                    let totals = Totals::unpack(&image);
+                    let totals =
+                        totals.ok_or_else(|| failed(reader.damaged("its totals make no sense")))?;
+                    if source.keeps_totals() {
+                        self.totals.merge(&totals);
+                    }
+                    (self.totals_lsn, self.cut_short_count) = (lsn, u64::from(!is_last));
+                    self.run_count = totals.run_count;
+                }
                 Entry::Finished { host_count, .. } if host_count == read_count => {}
                 Entry::Finished { .. } => {
                     return Err(failed(reader.damaged("it has not all of its hosts")));
@@ -368,6 +429,22 @@ impl<W: Disk + Clock> Restored<W> {
             health: &mut self.health,
             robots: &mut self.robots,
             sitemaps: &mut self.sitemaps,
+        }
+    }
+
+    /// A URL has ended behind the totals of the checkpoint.
+    fn count_ended(&mut self, lsn: u64, source: Source<'_>, outcome: Outcome, is_page: bool) {
+        if lsn > self.totals_lsn && source.keeps_totals() {
+            self.totals.ended(outcome, is_page);
+        }
+    }
+
+    /// A run began behind the totals of the checkpoint, and has left none of its own.
+    fn count_run(&mut self, lsn: u64, source: Source<'_>) {
+        if lsn > self.totals_lsn && source.keeps_totals() {
+            self.cut_short_count += 1;
+            self.run_count += 1;
+            self.totals.run_count = self.totals.run_count.max(self.run_count);
         }
     }
 

@@ -76,6 +76,11 @@ impl Source<'_> {
         Ok(Middle::Records(records))
     }
 
+    /// Whether the reader goes on with the totals of the source: one shard does.
+    pub(super) fn keeps_totals(&self) -> bool {
+        self.of.0 % self.placement.shard_count() == self.index.0
+    }
+
     /// Whether a host of the source is the reader's now.
     pub(super) fn is_ours(&self, host: HostKey) -> bool {
         self.placement.of_host(host) == self.index
@@ -150,7 +155,10 @@ pub(super) fn refuse(
     refused: &mut Vec<String>,
 ) -> Result<(), ShardError> {
     if error.is_damage() && name.is_some() {
-        tracing::error!("{error}; the checkpoint before it is used");
+        tracing::warn!(
+            "a checkpoint is damaged and is not used: {error}; the one before it and the journal \
+             since are used, so nothing is lost; check the disk"
+        );
         refused.push(error.to_string());
         return Ok(());
     }

@@ -1,0 +1,71 @@
+//! What the shard waits for, for the operator: gathered once a second, from figures that are at
+//! hand. Failing origins are looked at one by one, up to a bound.
+
+use super::pace::Pace;
+use super::{Notice, Shard};
+use crate::base::Time;
+use crate::flow::{Mail, Outcome};
+use crate::frontier::Frontier;
+use crate::frontier::seen::DiskSieve;
+use crate::io::{Outbox, World};
+use crate::limits::WAITS_LOOK_COUNT_MAX;
+use crate::metrics::{Hold, Waits};
+
+impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+    pub(super) fn waits(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Waits {
+        let mut waits = Waits {
+            hosts_in_line: self.in_line_count.get(),
+            hosts_at_errands: self.errands.borrow().parked_count() as u64,
+            names_in_lookup: self.resolver.in_flight_count() as u64,
+            urls_retrying: frontier.retry_count() as u64,
+            next_turn: frontier.next_turn().unwrap_or(Time::ZERO),
+            next_retry: frontier.next_retry().unwrap_or(Time::ZERO),
+            ..Waits::default()
+        };
+        if let Some(turn) = self.turns.borrow().next_due() {
+            waits.next_turn = crate::metrics::earlier(waits.next_turn, turn);
+        }
+        let now = self.world.now();
+        for (host, ailing) in self.health.borrow().all().take(WAITS_LOOK_COUNT_MAX) {
+            if ailing.until <= now || !frontier.has_work(host) {
+                continue;
+            }
+            waits.next_probe = crate::metrics::earlier(waits.next_probe, ailing.until);
+            if ailing.cause == Outcome::RobotsUnreachable {
+                waits.origins_without_robots += 1;
+            } else if ailing.open_count > 0 {
+                waits.origins_at_breaker += 1;
+            } else {
+                waits.origins_backing_off += 1;
+            }
+        }
+        if let Some(hold) = self.held_by(frontier) {
+            waits.hold(hold);
+        }
+        waits
+    }
+
+    /// Why no visit is started, as [`Shard::may_start`] decides it.
+    fn held_by(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Option<Hold> {
+        let is_log_behind = || {
+            self.promises.are_backed_up()
+                || self.journal.as_ref().is_some_and(|journal| journal.is_backed_up())
+        };
+        if self.draining.get() {
+            Some(Hold::Ending)
+        } else if self.disk_failure().is_some() {
+            Some(Hold::DiskFails)
+        } else if !self.client.budget().has_room() {
+            Some(Hold::Memory)
+        } else if self.active_count.get() >= self.plan.settings.fetch_slots {
+            Some(Hold::Slots)
+        } else if self.budget.get() == 0 {
+            Some(Hold::Budget)
+        } else if is_log_behind() || frontier.sieve().is_backed_up() || frontier.is_tail_backed_up()
+        {
+            Some(Hold::DiskBehind)
+        } else {
+            self.mesh.borrow().is_backed_up().then_some(Hold::PeersBehind)
+        }
+    }
+}
