@@ -124,6 +124,7 @@ fn every_gauge_and_every_wait_is_written_where_the_crawl_works() {
 /// Counts that a crawl without faults, hostile servers and long waits has no reason to move.
 const EXCEPTIONS: &[Count] = &[
     Count::LinksOverCap,
+    Count::PagesOverLinkCap,
     Count::CheckpointFailures,
     Count::UrlsDropped,
     Count::UrlsTrapped,

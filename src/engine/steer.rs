@@ -286,8 +286,8 @@ impl Steering {
                 _ => "look after that disk (the kernel log says more)",
             };
             tracing::warn!(
-                "the crawl is paused, the disk fails: {}: {error}; {advice}, and the crawl goes on by \
-                 itself; nothing is lost; Ctrl-C ends the crawl",
+                "the crawl is paused, the disk fails: {}: {error}; {advice}, and the crawl goes on \
+                 by itself; nothing is lost; Ctrl-C ends the crawl",
                 self.directory.display()
             );
         }

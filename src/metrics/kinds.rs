@@ -175,7 +175,7 @@ kinds! {
 }
 
 kinds! {
-    /// Why a core starts no visits, whatever hosts are ready. The names are for the operator's eyes.
+    /// Why a core starts no visits, whatever hosts are ready. The names are for the operator.
     Hold {
         DiskFails = "the disk fails",
         DiskBehind = "the disk is behind",

@@ -48,10 +48,11 @@ pub struct Gauges {
     pub hosts_ready: u64,
     /// Hosts with URLs whose next eligible time has not come.
     pub hosts_waiting: u64,
-    /// URLs to come, those that wait for another try included. Copies of URLs that have ended, which
-    /// a restart leaves in the queues, are not among them.
+    /// URLs to come, those that wait for another try included. Copies of URLs that have ended,
+    /// which a restart leaves in the queues, are not among them.
     pub urls_queued: u64,
-    /// Records of the queues on disk; the bytes that they take there, those of the files, and how many files.
+    /// Records of the queues on disk, such copies among them; the bytes that they take there, those
+    /// of the files, and how many files.
     pub queue_disk_urls: u64,
     pub queue_live_bytes: u64,
     pub queue_disk_bytes: u64,

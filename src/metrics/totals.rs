@@ -1,7 +1,7 @@
 //! What a crawl has amounted to over all of its runs: kept with each checkpoint.
 //!
-//! Two kinds of figures. Pages and URLs by how they ended are counted with the journal's entries, so
-//! they are exact after a kill as well: a URL whose end was not durable is not in them, and is
+//! Two kinds of figures. Pages and URLs by how they ended are counted with the journal's entries,
+//! so they are exact after a kill as well: a URL whose end was not durable is not in them, and is
 //! fetched and counted again. All other counts are as of the last checkpoint: what a run that was
 //! killed had counted since is missing, and [`Totals::cut_short_count`] says that there was one.
 

@@ -165,8 +165,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn checkpoint_failed(&self, error: &JournalError) {
         self.metrics.borrow_mut().add(Count::CheckpointFailures, 1);
         tracing::warn!(
-            "no checkpoint could be taken: {error}; nothing is lost, for the last checkpoint and the \
-             journal since are there, and another is tried; check the disk and its free space"
+            "no checkpoint could be taken: {error}; nothing is lost, for the last checkpoint and \
+             the journal since are there, and another is tried; check the disk and its free space"
         );
     }
 

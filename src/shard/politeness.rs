@@ -97,7 +97,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Turning::GivenUp { is_news } => {
                 metrics.add(Count::OriginsGivenUp, u64::from(is_news));
                 let (origin, cause) = (url.origin(), cause.name());
-                // One of perhaps a million: the summary has their number, the dead letters the list.
+                // There may be a million: the summary counts them, the dead letters list them.
                 tracing::debug!(
                     "{origin} is given up, for it failed for so long ({cause}): its URLs become \
                      dead letters"
@@ -160,7 +160,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.metrics.borrow_mut().add(Count::DelaysClamped, 1);
         let (origin, taken_ms) = (url.origin(), self.plan.settings.crawl_delay_ms_max);
         tracing::debug!(
-            "{origin} asks for a {what} of {asked_ms} ms, and crawl_delay_ms_max makes it {taken_ms}"
+            "{origin} asks for a {what} of {asked_ms} ms; by crawl_delay_ms_max it is {taken_ms} ms"
         );
     }
 

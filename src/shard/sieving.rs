@@ -173,8 +173,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             Err(error @ SeenError::Disk { .. }) => {
                 tracing::warn!(
-                    "the set of known URLs on disk: {error}; trying again in {} s, fetching goes on \
-                     while RAM has room; check free space and the kernel log",
+                    "the set of known URLs on disk: {error}; trying again in {} s, fetching goes \
+                     on while RAM has room; check free space and the kernel log",
                     limits::SEEN_RETRY_MS / 1_000
                 );
                 self.metrics.borrow_mut().add(Count::SieveFailures, 1);

@@ -145,8 +145,8 @@ impl RingWorld {
     pub fn keep_workers_to(&self, cores: &[usize]) {
         if let Err(number) = self.0.uring.borrow().keep_workers_to(cores) {
             tracing::info!(
-                "the kernel's file workers share this shard's core: they could not be moved (system \
-                 error {number})"
+                "the kernel's file workers share this shard's core: they could not be moved \
+                 (system error {number})"
             );
         }
     }
