@@ -11,6 +11,7 @@ pub mod race;
 pub mod recent;
 pub mod text;
 pub mod time;
+pub mod waiters;
 pub mod watermark;
 
 pub use escape::{escape, escape_cut};

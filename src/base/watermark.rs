@@ -1,12 +1,12 @@
 //! A number that only rises, and tasks of one core that wait for it to have risen far enough.
 
-use std::cell::{Cell, RefCell};
-use std::task::{Poll, Waker};
+use super::waiters::Waiters;
+use std::cell::Cell;
 
 #[derive(Default)]
 pub struct Watermark {
     level: Cell<u64>,
-    waiting: RefCell<Vec<Waker>>,
+    waiters: Waiters,
 }
 
 impl Watermark {
@@ -22,8 +22,7 @@ impl Watermark {
     pub fn rise(&self, level: u64) {
         if level > self.level.get() {
             self.level.set(level);
-            let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-            waiting.into_iter().for_each(Waker::wake);
+            self.waiters.wake_all();
         }
     }
 
@@ -39,17 +38,7 @@ impl Watermark {
 
     /// Resolves once it has risen to `level`.
     pub async fn reached(&self, level: u64) {
-        std::future::poll_fn(|context| {
-            if self.level.get() >= level {
-                return Poll::Ready(());
-            }
-            let mut waiting = self.waiting.borrow_mut();
-            if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                waiting.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await;
+        self.waiters.wait(|| (self.level.get() >= level).then_some(())).await;
     }
 }
 
@@ -58,7 +47,7 @@ mod tests {
     use super::*;
     use std::future::Future;
     use std::pin::pin;
-    use std::task::Context;
+    use std::task::{Context, Waker};
 
     #[test]
     fn those_who_wait_are_woken_when_it_has_risen_far_enough_and_not_before() {

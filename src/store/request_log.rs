@@ -18,18 +18,17 @@
 //! asked: a power cut costs the last lines. Nothing but the audit reads them.
 
 use super::{StoreError, StoreWorld};
+use crate::base::waiters::Waiters;
 use crate::base::{Time, WallTime, text};
 use crate::flow::{Outcome, Via};
 use crate::io::{Disk, DiskError, File, make_dir};
 use crate::limits::{REQUEST_LOG_BUFFER_BYTES, REQUEST_LOG_CHECK_BYTES};
 use crate::url::Url;
 use std::cell::RefCell;
-use std::future::poll_fn;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
 
 /// One request, when all is known of it.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +129,7 @@ struct State {
     /// So many bytes of the file are proven durable.
     synced_bytes: u64,
     failed: Option<StoreError>,
-    waiting: Vec<Waker>,
+    waiters: Rc<Waiters>,
 }
 
 impl<W: StoreWorld> RequestLog<W> {
@@ -263,17 +262,8 @@ impl<W: StoreWorld> RequestLog<W> {
     }
 
     async fn wait<T>(&self, ready: impl Fn(&State) -> Option<T>) -> T {
-        poll_fn(|context| {
-            let mut state = self.state.borrow_mut();
-            if let Some(value) = ready(&state) {
-                return Poll::Ready(value);
-            }
-            if !state.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-                state.waiting.push(context.waker().clone());
-            }
-            Poll::Pending
-        })
-        .await
+        let waiters = self.state.borrow().waiters.clone();
+        waiters.wait(|| ready(&self.state.borrow())).await
     }
 }
 
@@ -312,12 +302,12 @@ async fn append(file: Rc<impl File>, state: Rc<RefCell<State>>, bytes: Vec<u8>) 
     let mut next = Some(bytes);
     while let Some(bytes) = next {
         let (bytes, result) = file.append_back(bytes).await;
-        let waiting = {
+        let waiters = {
             let mut state = state.borrow_mut();
             next = state.note_appended(bytes, result);
-            std::mem::take(&mut state.waiting)
+            state.waiters.clone()
         };
-        waiting.into_iter().for_each(Waker::wake);
+        waiters.wake_all();
     }
 }
 
