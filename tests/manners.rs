@@ -107,6 +107,18 @@ fn a_throttled_robots_txt_is_asked_for_again_when_it_said() {
 }
 
 #[test]
+fn a_robots_txt_that_redirects_nowhere_or_to_itself_is_asked_for_as_one_that_fails() {
+    for field in ["", "\r\nLocation:", "\r\nLocation: /robots.txt"] {
+        let seen =
+            crawl(&["http://10.0.0.1/a"], settings(), move |asked| match asked.path.as_str() {
+                "/robots.txt" => body(&format!("301 Moved{field}"), ""),
+                _ => page(&[]),
+            });
+        assert_eq!(targets(&seen), ["10.0.0.1/robots.txt"; 4], "{field}: each try is one request");
+    }
+}
+
+#[test]
 fn rfc_9309_2_3_1_2_five_redirects_across_hosts_are_followed_and_a_sixth_is_not() {
     for (hops, fetched) in [(5, true), (6, false)] {
         let seen = crawl(&["http://10.0.0.1/a", "http://10.0.0.1/no"], settings(), move |asked| {

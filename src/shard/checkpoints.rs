@@ -25,7 +25,8 @@ use crate::io::{DiskError, Outbox, World};
 use crate::journal::{
     CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, remove_before,
 };
-use crate::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, JOURNAL_BYTES_MAX};
+use crate::limits::JOURNAL_BYTES_MAX;
+use crate::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN};
 use crate::metrics::Count;
 use crate::store::StoreError;
 use std::cell::{Cell, RefCell};
@@ -76,6 +77,15 @@ impl Checkpoints {
     }
 }
 
+/// Until when there is no checkpoint to take; `None` if one is due and can be taken. Never in the
+/// past: a journal that is too long on a disk that fails would keep the core for itself.
+fn rest(now: Time, due: Time, journal_bytes: u64, is_failing: bool) -> Option<Time> {
+    if now < due && journal_bytes < JOURNAL_BYTES_MAX {
+        return Some(due);
+    }
+    is_failing.then(|| now + Duration::from_millis(DISK_RETRY_MS_MIN))
+}
+
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Takes checkpoints as they become due, until the crawl ends.
     pub(super) async fn keep_checkpoints(self: Rc<Self>) {
@@ -88,13 +98,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 continue;
             }
             let bytes = journal.size_bytes() + own.carried_bytes.get();
-            if self.world.now() < own.due.get() && bytes < JOURNAL_BYTES_MAX {
-                race(own.wake.wait(), self.world.sleep_until(own.due.get())).await;
+            let is_failing = self.disk_failure().is_some();
+            if let Some(until) = rest(self.world.now(), own.due.get(), bytes, is_failing) {
+                race(own.wake.wait(), self.world.sleep_until(until)).await;
                 continue;
             }
-            if self.disk_failure().is_none()
-                && let Err(error) = self.checkpoint(journal).await
-            {
+            if let Err(error) = self.checkpoint(journal).await {
                 self.checkpoint_failed(&error);
                 let pause = Duration::from_millis(DISK_RETRY_MS_MAX);
                 self.world.sleep_until(self.world.now() + pause).await;
@@ -373,5 +382,22 @@ pub(super) fn as_store_error(error: JournalError) -> StoreError {
         JournalError::Version { name, .. } => {
             StoreError::Damaged { name, what: "another version wrote it" }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_due_on_a_failing_disk_does_not_spin() {
+        let (now, due) = (Time::from_ms(9_000), Time::from_ms(60_000));
+        for (due, bytes) in [(due, JOURNAL_BYTES_MAX), (now, 0), (Time::ZERO, u64::MAX)] {
+            assert_eq!(rest(now, due, bytes, false), None, "due, and it can be taken");
+            let until = rest(now, due, bytes, true).expect("the disk fails");
+            assert!(until > now);
+        }
+        assert_eq!(rest(now, due, 0, true), Some(due));
+        assert_eq!(rest(now, due, 0, false), Some(due));
     }
 }

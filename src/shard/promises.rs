@@ -160,11 +160,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 promises.end_added.wait().await;
                 continue;
             };
-            if let Some(record) = record
-                && self.store.durable(&record.position).await.is_err()
-            {
-                // Closed before it was durable: the shard ends, and the URL stays open.
-                return;
+            if let Some(record) = record {
+                self.store.durable(&record.position).await;
             }
             self.settle_needs(needs).await;
             for (index, peer) in promises.peers.iter().enumerate() {

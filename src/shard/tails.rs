@@ -61,6 +61,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) async fn keep_tails(self: Rc<Self>) {
         let tailing = &self.tailing;
         while !self.ended.get() && !tailing.is_broken.get() {
+            for host in self.frontier.borrow_mut().take_unread() {
+                drop(tailing.waiting.borrow_mut().remove(&host));
+            }
             let not_before = tailing.not_before.get();
             if self.world.now() < not_before {
                 self.world.sleep_until(not_before).await;

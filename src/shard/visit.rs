@@ -16,7 +16,7 @@ use crate::frontier::{HostId, Origin, Queued};
 use crate::io::{Outbox, World};
 use crate::journal;
 use crate::limits::DNS_FAILURE_SECONDS;
-use crate::metrics::{Count, Span};
+use crate::metrics::{Count, Span, is_failure};
 use crate::resolve::RobotsState;
 use crate::store::{DeadLetter, RequestLine};
 use crate::url::Url;
@@ -96,7 +96,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if queued.tries_made() > self.plan.settings.retry_count_max {
             // Its robots.txt failed as often as a page may.
             let cause = self.health.borrow().cause(host, origin);
-            return Prospect::End(cause.unwrap_or(Outcome::RobotsUnreachable));
+            return Prospect::End(out_of_tries(cause));
         }
         let fitness = self.health.borrow().fitness(host, origin, self.world.now());
         match fitness {
@@ -207,7 +207,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.retry(host, queued, now + wait);
             return self.release(host, Time::ZERO);
         }
-        if outcome != Outcome::RobotsDenied {
+        if is_failure(outcome) {
             self.bury(&queued, outcome).await;
         } else {
             self.tell_if_seed(&queued, outcome);
@@ -249,7 +249,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             queued.tries += 1;
             self.retry(host, queued, answer.ended + wait);
         } else {
-            if crate::metrics::is_failure(outcome) {
+            if is_failure(outcome) {
                 self.bury(&queued, outcome).await;
             }
             self.end(host, queued, outcome, record);
@@ -366,5 +366,29 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Time::ZERO
         };
         frontier.host_data(host).planned = planned;
+    }
+}
+
+/// How a URL ends that is out of tries without an answer of its own: as its origin failed last. A
+/// page that was cut is no failure of the URL that waited for its robots.txt meanwhile: the log of
+/// dead letters would have it, and the journal would not.
+fn out_of_tries(cause: Option<Outcome>) -> Outcome {
+    cause.filter(|cause| is_failure(*cause)).unwrap_or(Outcome::RobotsUnreachable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::Penalty;
+
+    #[test]
+    fn a_url_out_of_tries_is_a_dead_letter_everywhere_however_its_origin_failed() {
+        let causes = Outcome::ALL.into_iter().filter(|of| of.row().penalty == Penalty::BackOff);
+        assert!(causes.clone().any(|cause| cause == Outcome::CutTime));
+        for cause in causes {
+            assert!(is_failure(out_of_tries(Some(cause))), "{}", cause.name());
+        }
+        assert_eq!(out_of_tries(Some(Outcome::ConnectRefused)), Outcome::ConnectRefused);
+        assert_eq!(out_of_tries(None), Outcome::RobotsUnreachable);
     }
 }

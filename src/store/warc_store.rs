@@ -72,8 +72,10 @@ impl<W: StoreWorld> WarcStore<W> {
 
     /// Resolves once the page at `position` survives a power cut; not before, and not while the
     /// disk fails.
-    pub async fn durable(&self, position: &Position) -> Result<(), StoreError> {
-        self.shared.wait(Waiting::Durable, |state| state.durability(position.mark)).await
+    pub async fn durable(&self, position: &Position) {
+        let durable = |state: &mut State| state.durability(position.mark);
+        let waited: Result<(), StoreError> = self.shared.wait(Waiting::Durable, durable).await;
+        debug_assert!(waited.is_ok(), "a failure is waited out");
     }
 
     /// Makes all that was written durable now, without waiting for the group, or says why not.

@@ -229,6 +229,8 @@ pub struct Tails {
     is_sift_next: bool,
     is_held: bool,
     wanted: VecDeque<Place>,
+    /// Hosts whose next URLs were asked for and dropped meanwhile.
+    unread: Vec<HostId>,
     refill_job_count: usize,
     is_removing: bool,
     figures: TailFigures,
@@ -248,6 +250,7 @@ impl Tails {
             is_sift_next: false,
             is_held: false,
             wanted: VecDeque::new(),
+            unread: Vec::new(),
             refill_job_count: 0,
             is_removing: false,
             figures: TailFigures::default(),
@@ -322,6 +325,12 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             resident_bytes: self.tails.resident_bytes(),
             ..*figures
         }
+    }
+
+    /// Hosts whose next URLs were asked for and will not come: they gave way to better ones. Whoever
+    /// waits for them asks again, and finds what is left.
+    pub fn take_unread(&mut self) -> Vec<HostId> {
+        std::mem::take(&mut self.tails.unread)
     }
 
     /// Segments that only a checkpoint may still name.

@@ -142,7 +142,11 @@ impl Tails {
         if !self.tail(place).chunks.is_empty() {
             return;
         }
-        let behind = self.tails.remove(&place).map(|tail| tail.behind).unwrap_or_default();
+        let ended = self.tails.remove(&place).unwrap_or_default();
+        if ended.refill != Refill::None {
+            self.unread.push(id);
+        }
+        let behind = ended.behind;
         host.set_tailed(class, false);
         self.behind_changed(class, behind.memory_bytes(), 0);
         let before = host.head_memory_bytes(class);

@@ -433,6 +433,36 @@ fn a_chunk_that_is_evicted_while_it_is_read_is_not_used() {
     });
 }
 
+/// Whether the read has begun or not: whoever waits for it would wait for ever.
+#[test]
+fn a_visit_whose_next_urls_are_evicted_while_it_waits_for_them_is_told() {
+    for has_begun in [false, true] {
+        in_sim(6, async |_, world| {
+            let caps = Caps { queued_count_max: 20, ..caps(0) };
+            let bench = Bench::open(&world, caps).await;
+            (0..20).for_each(|_| _ = bench.offer(1, Class::Low));
+            bench.settle().await;
+            bench.frontier.borrow_mut().advance(world.now());
+            let host = bench.frontier.borrow_mut().pop_ready().expect("a ready host");
+            bench.frontier.borrow_mut().drain_host(host);
+            let next = bench.frontier.borrow_mut().next_url(host);
+            assert!(matches!(next, Next::OnDisk));
+            let job = has_begun.then(|| bench.frontier.borrow_mut().next_tail_job());
+            (0..20).for_each(|_| _ = bench.offer(2, Class::High));
+            assert_eq!(bench.frontier.borrow_mut().take_unread(), [host]);
+            let next = bench.frontier.borrow_mut().next_url(host);
+            assert!(matches!(next, Next::Nothing));
+            if let Some(Some(job)) = job {
+                let finished = job.run(&world, &bench.files).await;
+                let ended = bench.frontier.borrow_mut().finish_tail_job(finished);
+                assert_eq!(ended, Ended::default());
+            }
+            assert_eq!(bench.frontier.borrow_mut().take_unread(), []);
+            bench.frontier.borrow().assert_tails_are_sound();
+        });
+    }
+}
+
 #[test]
 fn a_read_of_a_tail_that_is_gone_does_nothing_to_the_one_in_its_place() {
     in_sim(11, async |_, world| {
