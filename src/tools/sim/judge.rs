@@ -324,9 +324,14 @@ fn is_right(place: &Place, tally: Tally, denied: bool, tries: u32) -> bool {
     }
 }
 
-/// Whether a server's answer says that it is well: whole, and no error of its own.
+/// Whether a server's answer says that it is well: whole, no error of its own, and for a page. A
+/// robots.txt that leads nowhere forbids all pages, however well it is answered.
 fn is_sound(entry: &Entry) -> bool {
-    entry.fate == Fate::Whole && (200..500).contains(&entry.status) && entry.status != 429
+    let is_robots = entry.path == "/robots.txt" || entry.path.starts_with("/robots-of/");
+    !is_robots
+        && entry.fate == Fate::Whole
+        && (200..500).contains(&entry.status)
+        && entry.status != 429
 }
 
 /// URLs that the crawl's own logs, of requests and of URLs given up, name with such an outcome. The
