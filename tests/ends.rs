@@ -1,4 +1,5 @@
-//! Signals as an operator, a terminal and a supervisor send them.
+//! How a process ends: by signals as an operator, a terminal and a supervisor send them, and when
+//! one of its shards cannot start.
 
 #![allow(clippy::disallowed_methods)] // waits for processes, in real time
 
@@ -208,4 +209,55 @@ fn the_second_signal_ends_a_web_that_stands_still() {
     let mut seed = String::new();
     BufReader::new(web.0.stdout.take().unwrap()).read_line(&mut seed).unwrap();
     ends_by_the_second_signal(&mut web.0);
+}
+
+impl Stand {
+    /// Whether the crawl, resumed, ended well, and what it said.
+    fn resumed(&self) -> (Option<i32>, String) {
+        let errors = File::create(self.path("errors")).unwrap();
+        let mut crawl = Stuck(
+            Command::new(BINARY)
+                .args(["crawl", "--resume", "--dns", &self.dns, "--delay-ms", "5", "--quiet"])
+                .args(["--allow-private", "--contact", "http://crawler.test/"])
+                .args(["--out", self.path("out").to_str().unwrap()])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(errors)
+                .spawn()
+                .unwrap(),
+        );
+        wait_until("the resumed crawl to end", || crawl.0.try_wait().unwrap().is_some());
+        let code = crawl.0.wait().unwrap().code();
+        (code, fs::read_to_string(self.path("errors")).unwrap())
+    }
+
+    fn request_count(&self) -> usize {
+        let logs = fs::read_dir(self.path("out/requests")).unwrap();
+        let texts = logs.map(|log| fs::read_to_string(log.unwrap().path()).unwrap());
+        let count = |text: String| text.lines().filter(|line| !line.starts_with('#')).count();
+        texts.map(count).sum()
+    }
+}
+
+#[test]
+fn a_start_that_one_shard_refuses_ends_with_its_reason_and_without_a_request() {
+    let stand = Stand::start();
+    let line = stand.line() + " --set seen_batch=64 --set checkpoint_seconds=1";
+    let line = line.replace("--delay-ms 200", "--delay-ms 20");
+    let mut shell = Command::new("sh").args(["-c", &line]).stdin(Stdio::null()).spawn().unwrap();
+    let crawl = stand.crawl();
+    let runs = || {
+        let files = fs::read_dir(stand.path("out/state/shard-00")).into_iter().flatten().flatten();
+        let paths = files.map(|file| file.path());
+        paths.filter(|path| path.extension().is_some_and(|end| end == "run")).collect::<Vec<_>>()
+    };
+    wait_until("a run of URL seen", || !runs().is_empty());
+    send("-TERM", crawl);
+    assert!(shell.wait().unwrap().success(), "{}", stand.log());
+    fs::remove_file(runs().first().expect("its last checkpoint names it")).unwrap();
+    let before = stand.request_count();
+    let (code, said) = stand.resumed();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("shard 0: URL seen: cannot open seen-"), "{said}");
+    assert_eq!(stand.request_count(), before, "nobody was asked for anything");
 }
