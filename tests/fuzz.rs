@@ -16,6 +16,8 @@
 mod archive;
 #[path = "fuzz/charset.rs"]
 mod charset;
+#[path = "support/corpus.rs"]
+mod corpus;
 #[path = "fuzz/dice.rs"]
 mod dice;
 #[path = "fuzz/dns.rs"]

@@ -2,6 +2,8 @@
 //! as second opinion and html5ever as referee. Everything runs whole, byte by byte and in random
 //! chunks.
 
+#[path = "support/corpus.rs"]
+mod corpus;
 #[path = "html/encoding.rs"]
 mod encoding;
 #[path = "html/pages.rs"]
@@ -11,36 +13,20 @@ mod referee;
 #[path = "html/tokens.rs"]
 mod tokens;
 
-use std::path::PathBuf;
-
-/// A folder of the corpus, or `None` (said aloud, and not allowed in CI) where there is none.
-fn corpus(folder: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("NEPHILA_CORPUS")
-        .map_or_else(|| PathBuf::from("../shared/corpus"), PathBuf::from);
-    let path = root.join(folder);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var_os("CI").is_none(), "no corpus at {}", path.display());
-    println!("skipped: no corpus");
-    None
-}
-
-/// The files of a corpus folder, by name.
-fn corpus_files(folder: &str) -> Vec<(String, Vec<u8>)> {
-    let Some(path) = corpus(folder) else {
-        return Vec::new();
-    };
-    let mut files: Vec<_> = std::fs::read_dir(path)
-        .expect("the corpus folder opens")
+/// The files of a folder of test data, by name; and whether they are the corpus'.
+fn corpus_files(folder: &str) -> (Vec<(String, Vec<u8>)>, bool) {
+    let found = corpus::find(folder);
+    let mut files: Vec<_> = std::fs::read_dir(&found.path)
+        .expect("the folder opens")
         .map(|entry| {
-            let path = entry.expect("the corpus folder reads").path();
+            let path = entry.expect("the folder reads").path();
             let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
-            (name, std::fs::read(&path).expect("a corpus file reads"))
+            (name, std::fs::read(&path).expect("a file reads"))
         })
         .collect();
     files.sort();
-    files
+    assert!(!files.is_empty(), "{} is empty", found.path.display());
+    (files, found.is_whole)
 }
 
 /// How a test cuts its input.

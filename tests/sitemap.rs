@@ -1,6 +1,8 @@
 //! The promise: a page that only a sitemap names is found, and no sitemap can hurt. Files that
 //! sites really serve, then whole crawls in simulation, judged by the servers' log.
 
+#[path = "support/corpus.rs"]
+mod corpus;
 mod support;
 
 use nephila::config::Settings;
@@ -65,20 +67,35 @@ const CASES: &[Case] = &[
         "http://www.example.com/catalog?item=83&desc=vacation_usa"),
 ];
 
-/// The corpus' sitemaps by name; none (said aloud, and not allowed in CI) where it is absent.
-fn corpus() -> BTreeMap<String, Vec<u8>> {
-    let root = std::env::var_os("NEPHILA_CORPUS")
-        .map_or_else(|| PathBuf::from("../shared/corpus"), PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join("sitemaps")) else {
-        assert!(std::env::var_os("CI").is_none(), "no corpus at {}", root.display());
-        println!("skipped: no corpus");
-        return BTreeMap::new();
-    };
+/// Our own.
+const OWN_CASES: &[Case] = &[
+    (
+        "own-index.xml",
+        Form::Index,
+        2,
+        "http://www.example.com/a.xml",
+        "http://www.example.com/b.xml.gz",
+    ),
+    ("own-lines.txt", Form::Lines, 2, "http://www.example.com/", "http://www.example.com/two"),
+    (
+        "own-urlset.xml",
+        Form::Urlset,
+        3,
+        "http://www.example.com/1?a=1&b=2",
+        "http://www.example.com/3",
+    ),
+];
+
+/// Sitemaps by name, and what they must list.
+fn corpus() -> (BTreeMap<String, Vec<u8>>, &'static [Case]) {
+    let found = corpus::find("sitemaps");
     let read = |path: PathBuf| {
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read(path).expect("a corpus file reads"))
+        (name, std::fs::read(path).expect("a file reads"))
     };
-    entries.map(|entry| read(entry.expect("the folder reads").path())).collect()
+    let entries = std::fs::read_dir(&found.path).expect("the folder opens");
+    let files = entries.map(|entry| read(entry.expect("the folder reads").path())).collect();
+    (files, if found.is_whole { CASES } else { OWN_CASES })
 }
 
 fn read(bytes: &[u8], piece_bytes: usize) -> Option<Listed> {
@@ -89,22 +106,22 @@ fn read(bytes: &[u8], piece_bytes: usize) -> Option<Listed> {
 
 #[test]
 fn every_file_of_the_corpus_lists_what_its_site_meant() {
-    let files = corpus();
-    for (name, form, count, first, last) in CASES {
-        let Some(bytes) = files.get(*name) else { continue };
+    let (files, cases) = corpus();
+    for (name, form, count, first, last) in cases {
+        let bytes = files.get(*name).unwrap_or_else(|| panic!("no {name}"));
         let listed = read(bytes, bytes.len()).unwrap_or_else(|| panic!("{name} is a sitemap"));
         let locs: Vec<&str> = listed.locs().collect();
         assert_eq!((listed.summary.form, locs.len()), (Some(*form), *count), "{name}");
         assert_eq!((locs[0], locs[locs.len() - 1]), (*first, *last), "{name}");
         assert_eq!(listed.summary.refused_count, 0, "{name}");
     }
-    let named: BTreeSet<&str> = CASES.iter().map(|(name, ..)| *name).collect();
+    let named: BTreeSet<&str> = cases.iter().map(|(name, ..)| *name).collect();
     assert!(files.keys().all(|name| named.contains(name.as_str())), "a file without a case");
 }
 
 #[test]
 fn the_corpus_reads_the_same_however_it_is_cut() {
-    for (name, bytes) in corpus() {
+    for (name, bytes) in corpus().0 {
         let whole = read(&bytes, bytes.len());
         for piece_bytes in [1, 2, 3, 7, 64, 1_000] {
             assert_eq!(read(&bytes, piece_bytes), whole, "{name} by {piece_bytes}");
@@ -123,9 +140,10 @@ fn no_damage_to_a_real_file_panics_or_depends_on_the_cut() {
         (rng % below.max(1) as u64) as usize
     };
     let telling = b"<>&;!?-[]\"'/= \0\xff\x1f\x8b";
-    let files: Vec<Vec<u8>> = corpus().into_values().filter(|bytes| bytes.len() < 5_000).collect();
+    let files: Vec<Vec<u8>> =
+        corpus().0.into_values().filter(|bytes| bytes.len() < 5_000).collect();
     for round in 0..20_000 {
-        let Some(file) = files.get(round % files.len().max(1)) else { return };
+        let file = &files[round % files.len()];
         let mut bytes = file.clone();
         for _ in 0..1 + roll(8) {
             let at = roll(bytes.len());

@@ -1,5 +1,8 @@
 //! The archive's promise: what was received is read back bit by bit, by our reader and by others'.
 
+#[path = "support/corpus.rs"]
+mod corpus;
+
 use flate2::read::MultiGzDecoder;
 use nephila::base::WallTime;
 use nephila::url::Url;
@@ -8,7 +11,6 @@ use nephila::warc::{
     StoredRecord, Truncated, records, surt,
 };
 use std::io::{Read, Write};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 const AT: WallTime = WallTime(1_767_225_599_000_000_000);
@@ -266,11 +268,9 @@ fn an_independent_decoder_reads_our_members() {
 fn python_with(module: &str) -> Option<String> {
     let python = std::env::var("NEPHILA_PYTHON").unwrap_or("python3".into());
     let import = Command::new(&python).args(["-c", &format!("import {module}")]).output();
-    if import.is_ok_and(|output| output.status.success()) {
-        return Some(python);
-    }
-    eprintln!("skipped: no {module}");
-    None
+    let is_there = import.is_ok_and(|output| output.status.success());
+    corpus::note(&format!("a Python that has {module} (NEPHILA_PYTHON), at all"), is_there);
+    is_there.then_some(python)
 }
 
 fn run_python(python: &str, script: &str, argument: &str, input: &[u8]) -> String {
@@ -340,12 +340,7 @@ for record in ArchiveIterator(open(sys.argv[1], 'rb')):
 #[test]
 fn keys_of_real_urls_are_those_of_the_surt_package() {
     let Some(python) = python_with("surt") else { return };
-    let corpus = std::env::var("NEPHILA_CORPUS").unwrap_or("../shared/corpus".into());
-    let Ok(list) = std::fs::read(PathBuf::from(corpus).join("urls/real-urls.txt")) else {
-        assert!(std::env::var_os("CI").is_none(), "no corpus");
-        eprintln!("skipped: no corpus");
-        return;
-    };
+    let list = std::fs::read(corpus::find("urls/real-urls.txt").path).expect("a file reads");
     let list = String::from_utf8_lossy(&list);
     let urls: Vec<Url> = list.lines().filter_map(|line| Url::parse(line).ok()).collect();
     let input: String = urls.iter().map(|url| format!("{url}\n")).collect();

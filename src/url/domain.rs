@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn registrable_domains_are_those_of_the_public_suffix_list() {
-        let Some(text) = corpus_text("urls/public-suffix-cases.txt") else { return };
+        let (text, is_whole) = corpus_text("urls/public-suffix-cases.txt");
         let mut count = 0;
         for line in text.lines().filter(|line| line.starts_with("checkPublicSuffix('")) {
             let mut words = line.split('\'').skip(1).step_by(2);
@@ -37,8 +37,9 @@ mod tests {
             count += 1;
         }
         // Left out: the null input, and four for `.local` that the list itself has commented out.
-        assert_eq!(count, 77, "cases that ran");
-        assert_eq!(text.matches("checkPublicSuffix(").count(), 77 + 1 + 4);
+        let (ran_count, left_count) = if is_whole { (77, 1 + 4) } else { (6, 0) };
+        assert_eq!(count, ran_count, "cases that ran");
+        assert_eq!(text.matches("checkPublicSuffix(").count(), ran_count + left_count);
     }
 
     /// As [`Url::host`] has it: lower case and Punycode.

@@ -5,7 +5,6 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::path::PathBuf;
 
 fn plain_parse(text: &str) -> Option<Result<Url, UrlError>> {
     let mut out = String::new();
@@ -19,14 +18,13 @@ fn plain_join(base: &Url, reference: &str) -> Option<Result<Url, UrlError>> {
     Some(found.map(|(parts, _)| Url { text: out.into(), parts }))
 }
 
-pub(super) fn corpus_text(name: &str) -> Option<String> {
-    let root = std::env::var("NEPHILA_CORPUS").unwrap_or_else(|_| "../shared/corpus".into());
-    let text = std::fs::read_to_string(PathBuf::from(root).join(name)).ok();
-    if text.is_none() {
-        assert!(std::env::var_os("CI").is_none(), "no corpus, and CI must have it");
-        println!("skipped: no corpus");
-    }
-    text
+#[path = "../../tests/support/corpus.rs"]
+mod corpus;
+
+/// A file of the corpus, or of our own small one: whether it is whole comes with it.
+pub(super) fn corpus_text(name: &str) -> (String, bool) {
+    let found = corpus::find(name);
+    (std::fs::read_to_string(&found.path).expect("a file of text"), found.is_whole)
 }
 
 /// Pieces of which URLs are made, the nasty ones first among equals.
@@ -199,7 +197,7 @@ fn bases() -> Vec<Url> {
 
 #[test]
 fn real_urls_take_the_fast_path_to_the_reference_result() {
-    let Some(text) = corpus_text("urls/real-urls.txt") else { return };
+    let (text, is_whole) = corpus_text("urls/real-urls.txt");
     let base = &bases()[1];
     let (mut count, mut parsed, mut joined) = (0, 0, 0);
     for line in text.lines() {
@@ -209,18 +207,20 @@ fn real_urls_take_the_fast_path_to_the_reference_result() {
         let relative = line.splitn(4, '/').nth(3).unwrap_or("");
         joined += usize::from(check_join(base, relative) && check_join(base, line));
     }
-    assert!(count > 48_000, "{count} URLs ran");
-    assert!(parsed * 100 >= count * 99, "{parsed} of {count} parsed on the fast path");
-    assert!(joined * 100 >= count * 99, "{joined} of {count} joined on the fast path");
+    assert!(count > if is_whole { 48_000 } else { 30 }, "{count} URLs ran");
+    // Our own few are odd ones.
+    let percent = if is_whole { 99 } else { 80 };
+    assert!(parsed * 100 >= count * percent, "{parsed} of {count} parsed on the fast path");
+    assert!(joined * 100 >= count * percent, "{joined} of {count} joined on the fast path");
 }
 
 #[test]
 fn whatwg_inputs_never_part_the_fast_path_from_the_reference() {
-    let Some(text) = corpus_text("urls/urltestdata.json") else { return };
+    let (text, is_whole) = corpus_text("urls/urltestdata.json");
     let cases: Vec<serde_json::Value> = serde_json::from_str(&text).expect("the corpus is JSON");
     let bases = bases();
     let inputs: Vec<&str> = cases.iter().filter_map(|case| case["input"].as_str()).collect();
-    assert!(inputs.len() > 800);
+    assert!(inputs.len() > if is_whole { 800 } else { 20 });
     for input in inputs {
         check_parse(input);
         bases.iter().for_each(|base| _ = check_join(base, input));

@@ -180,14 +180,10 @@ fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Files of a corpus folder as seeds, each cut to `bytes_max`; none where there is no corpus.
+/// Files of a folder of test data as seeds, each cut to `bytes_max`.
 pub fn corpus(folder: &str, bytes_max: usize) -> Vec<Vec<u8>> {
-    let root = std::env::var_os("NEPHILA_CORPUS")
-        .map_or_else(|| PathBuf::from("../shared/corpus"), PathBuf::from);
-    let Ok(entries) = std::fs::read_dir(root.join(folder)) else {
-        assert!(std::env::var_os("CI").is_none(), "CI runs with the corpus");
-        return Vec::new();
-    };
+    let path = crate::corpus::find(folder).path;
+    let entries = std::fs::read_dir(path).expect("the folder opens");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder entry").path()).collect();
     paths.sort();
     let read = |path: &PathBuf| {

@@ -21,13 +21,12 @@ const WORDS: &[&[u8]] = &[
 fn seeds() -> Vec<Vec<u8>> {
     let mut seeds =
         texts(&["http://example.org/a/b?c=d#e", "//[2001:db8::1]:81/x", "../a;v=1?b&a="]);
-    let root = std::env::var("NEPHILA_CORPUS").unwrap_or_else(|_| "../shared/corpus".into());
-    if let Ok(text) = std::fs::read_to_string(format!("{root}/urls/urltestdata.json")) {
-        let cases: serde_json::Value = serde_json::from_str(&text).expect("the suite is JSON");
-        let cases = cases.as_array().expect("the suite is a list");
-        let inputs = cases.iter().filter_map(|case| case["input"].as_str());
-        seeds.extend(inputs.map(|input| input.as_bytes().to_vec()));
-    }
+    let path = crate::corpus::find("urls/urltestdata.json").path;
+    let text = std::fs::read_to_string(path).expect("a file of text");
+    let cases: serde_json::Value = serde_json::from_str(&text).expect("the suite is JSON");
+    let cases = cases.as_array().expect("the suite is a list");
+    let inputs = cases.iter().filter_map(|case| case["input"].as_str());
+    seeds.extend(inputs.map(|input| input.as_bytes().to_vec()));
     seeds
 }
 
