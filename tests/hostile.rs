@@ -118,6 +118,7 @@ fn the_ordinary_hosts_beside_them_are_fetched_whole() {
 fn cut_bodies_are_kept_and_marked_with_why() {
     for (row, why) in [
         ("slow-body", "time"),
+        ("stalled-body", "time"),
         ("endless-body", "length"),
         ("endless-chunks", "length"),
         ("attribute-huge", "length"),

@@ -5,6 +5,8 @@ use super::{nephila, settings, urls};
 use nephila::config::Settings;
 use nephila::engine;
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 
 const SLOW: &str = "127.0.1.1";
@@ -12,6 +14,7 @@ const THROTTLING: &str = "127.0.1.2";
 const SILENT: &str = "127.0.1.3";
 const FAILING: &str = "127.0.1.4";
 const DONE: &str = "127.0.1.5";
+const PLAIN: &str = "127.0.1.6";
 
 fn server() -> Server {
     Server::start(|host, path, _| match (host, path) {
@@ -25,6 +28,18 @@ fn server() -> Server {
         (FAILING, _) => answer("500 Oops", ""),
         _ => page(&[]),
     })
+}
+
+/// One connection at a port for HTTPS, where no TLS is spoken.
+fn plain_server() -> (std::thread::JoinHandle<()>, String) {
+    let listener = TcpListener::bind((PLAIN, 0)).expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("a client");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    (thread, format!("https://{PLAIN}:{port}/"))
 }
 
 fn explained(out: &Path, host: &str) -> (Value, String) {
@@ -50,6 +65,8 @@ fn every_host_says_what_it_waits_for() {
     let out = place.path().join("crawl");
     let mut seeds: Vec<String> =
         [THROTTLING, SILENT, FAILING, DONE].map(|host| server.url(host, "/")).into();
+    let (plain_thread, plain_url) = plain_server();
+    seeds.push(plain_url);
     seeds.extend(["/private/x", "/y"].map(|path| server.url(SLOW, path)));
     let short = Settings {
         max_seconds: 2,
@@ -112,6 +129,13 @@ fn every_host_says_what_it_waits_for() {
     assert_in(&breaker["until"], 470.0..626.0);
     assert_eq!(failing["waiting"], 1);
     assert!(text.contains("open since 2") && text.contains("1 failures in a row"), "{text}");
+
+    plain_thread.join().expect("one client");
+    let (plain, text) = explained(&out, PLAIN);
+    let breaker = &plain["origins"][0]["breaker"];
+    assert_eq!((&breaker["open"], &breaker["cause"]), (&true.into(), &"tls_protocol".into()));
+    assert_eq!(plain["last_outcome"], "tls_protocol");
+    assert!(text.contains("tls_protocol") && text.contains("speaks no TLS"), "{text}");
 
     let (done, text) = explained(&out, DONE);
     assert_eq!((&done["state"], &done["next_eligible"]), (&"idle".into(), &Value::Null));

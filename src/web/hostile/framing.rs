@@ -38,6 +38,11 @@ pub(super) fn slow_body(_: &Ask<'_>) -> Script {
     Script::raw(200, format!("{HTML}Content-Length: 100000\r\n\r\n<p>slowly ")).drip(b'a')
 }
 
+pub(super) fn stalled_body(_: &Ask<'_>) -> Script {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4000000\r\n\r\n";
+    Script::new(200, End::Hold).send(head).repeat(vec![b'x'; 100_000], 39)
+}
+
 pub(super) fn endless_body(_: &Ask<'_>) -> Script {
     Script::raw(200, format!("{HTML}\r\n")).endless(b"<p>and on and on ").then(End::Close)
 }

@@ -121,6 +121,9 @@ pub const ROWS: &[Row] = &[
         framing::slow_head),
     row("slow-body", "one byte a second in the body", "body deadline, kept as truncated (time)",
         &[CutTime], framing::slow_body),
+    row("stalled-body", "most of a body of 4 MB, then nothing",
+        "body deadline; cut before it where memory is short", &[CutTime],
+        framing::stalled_body),
 
     // Size.
     row("endless-body", "a body without end", "cut at the cap, truncated (length)", &[CutLength],
