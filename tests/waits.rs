@@ -71,13 +71,13 @@ fn an_open_breaker_is_told_with_the_time_of_the_next_request() {
         retry_count_max: 10,
         ..settings()
     };
-    let gauges =
-        after(Duration::from_secs(60), settings, &["http://10.0.0.1/"], |asked| {
-            match asked.path.as_str() {
-                "/robots.txt" => body("404 None", ""),
-                _ => Act::Hang,
-            }
-        });
+    // None of them is answered: it is not one URL that fails.
+    let seeds = ["http://10.0.0.1/a", "http://10.0.0.1/b", "http://10.0.0.1/c"];
+    let script = |asked: &Asked| match asked.path.as_str() {
+        "/robots.txt" => body("404 None", ""),
+        _ => Act::Hang,
+    };
+    let gauges = after(Duration::from_secs(60), settings, &seeds, script);
     let waits = gauges.waits;
     assert_eq!((waits.origins_at_breaker, waits.origins_backing_off), (1, 0), "{waits:?}");
     let ahead_s = (waits.next_probe.0 - gauges.at_ns) / 1_000_000_000;
