@@ -4,6 +4,7 @@
 //! Nothing here does I/O or reads a clock. Values of this module belong to the core that made them.
 
 pub mod escape;
+pub mod hash_key;
 pub mod notify;
 pub mod oneshot;
 pub mod pack;
@@ -15,4 +16,5 @@ pub mod waiters;
 pub mod watermark;
 
 pub use escape::{escape, escape_cut};
+pub use hash_key::HashKey;
 pub use time::{Time, WallTime};

@@ -7,6 +7,7 @@ use crate::config::{Settings, Stay};
 use crate::control::count_text;
 use crate::limits::{self, HOME_SHOWN_COUNT_MAX, MANIFEST_BYTES_MAX, SHARD_COUNT_MAX};
 use crate::shard::Past;
+use crate::sys::process::entropy_u64;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
@@ -14,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Layout and meaning of the files; another version is refused.
-const FORMAT_VERSION: u64 = 3;
+const FORMAT_VERSION: u64 = 4;
 const NAME: &str = "MANIFEST.json";
 /// Settings that decide what the state means: with another value it would mean something else.
 const BINDING: [&str; 2] = ["extra_parameters", "stay"];
@@ -24,6 +25,9 @@ const PASSING: [&str; 3] = ["max_pages", "max_seconds", "cores"];
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pub past: Past,
+    /// The secret of [`crate::base::HashKey`], drawn when the crawl begins. Without it nothing in
+    /// the directory is found again; whoever knows it can hide hosts and URLs from the crawl.
+    pub hash_secret: u128,
     pub settings: Settings,
     /// Hosts or registrable domains of all seeds so far, if `stay` keeps the crawl to them.
     pub homes: BTreeSet<Box<str>>,
@@ -37,6 +41,7 @@ impl Manifest {
     pub fn new(settings: &Settings, shard_count: u16, homes: BTreeSet<Box<str>>) -> Manifest {
         Manifest {
             past: Past { generation: 1, shard_count },
+            hash_secret: u128::from(entropy_u64()) << 64 | u128::from(entropy_u64()),
             settings: settings.clone(),
             homes,
             delay_ms_least: settings.delay_ms,
@@ -76,6 +81,9 @@ impl Manifest {
                 env!("CARGO_PKG_VERSION"),
             ));
         }
+        let secret = value["hash_secret"].as_str().filter(|secret| secret.len() == 32);
+        let secret = secret.and_then(|secret| u128::from_str_radix(secret, 16).ok());
+        let hash_secret = secret.ok_or("it has no hash_secret of 32 hexadecimal digits")?;
         let number = |key: &str| value[key].as_u64().ok_or(format!("it names no {key}"));
         if number("slots")? != limits::SLOT_COUNT as u64 {
             return Err(format!("its hosts fall into {} slots, not ours", number("slots")?));
@@ -92,6 +100,7 @@ impl Manifest {
         let generation = u32::try_from(number("generation")?).unwrap_or(0).max(1);
         Ok(Manifest {
             past: Past { generation, shard_count },
+            hash_secret,
             homes: homes.map(Box::from).collect(),
             delay_ms_least: number("delay_ms_least")?,
             ipv6_pace_prefix_most: u8::try_from(ipv6_pace_prefix_most).unwrap_or(128),
@@ -108,6 +117,7 @@ impl Manifest {
             "slots": limits::SLOT_COUNT,
             "shards": self.past.shard_count,
             "generation": self.past.generation,
+            "hash_secret": format!("{:032x}", self.hash_secret),
             // What robots.txt calls us, and the settings: by these a crawl is judged.
             "product": env!("CARGO_PKG_NAME"),
             "settings": self.settings.to_toml(),
@@ -244,15 +254,28 @@ mod tests {
     fn a_manifest_reads_back_and_other_formats_are_refused_by_name() {
         let (dir, text) = saved(&manifest());
         assert_eq!(Manifest::load(&dir.0).expect("a manifest"), manifest());
-        let old = text.replace("\"format\": 3", "\"format\": 2");
+        let old = text.replace("\"format\": 4", "\"format\": 3");
         let error = Manifest::read(&old).expect_err("another format");
-        assert!(error.contains("format 2") && error.contains("version that began it"), "{error}");
+        assert!(error.contains("format 3") && error.contains("version that began it"), "{error}");
         for (from, to) in [("\"slots\": 4096", "\"slots\": 1"), ("\"shards\": 3", "\"shards\": 0")]
         {
             assert!(text.contains(from), "{text}");
             assert!(Manifest::read(&text.replace(from, to)).is_err(), "{to}");
         }
         assert!(Manifest::read("{").is_err());
+    }
+
+    #[test]
+    fn each_crawl_has_a_secret_of_its_own_and_none_goes_on_without() {
+        let (one, other) = (manifest(), manifest());
+        assert_ne!(one.hash_secret, other.hash_secret);
+        let (_dir, text) = saved(&one);
+        let secret = format!("{:032x}", one.hash_secret);
+        assert!(text.contains(&secret), "{text}");
+        for spoilt in ["", "0123", "xyz45678901234567890123456789012"] {
+            let error = Manifest::read(&text.replace(&secret, spoilt)).expect_err("no secret");
+            assert!(error.contains("hash_secret"), "{error}");
+        }
     }
 
     #[test]

@@ -6,11 +6,13 @@
 //! TcpStream). The rules that make it sound are at [`uring::Uring`] and [`pool::BufferPool`]. The
 //! vector instructions of [`scan`] double the speed of reading a page (measured there); those of
 //! [`block`] look at 64 bytes at a time, and took SimHash from 434 to 367 thousand instructions;
-//! those of [`sha1`] hash two payloads in 1.13 times the time of one.
+//! those of [`sha1`] hash two payloads in 1.13 times the time of one; those of [`cmac`] hash a link
+//! with a key in fewer instructions than SipHash-1-3, 133 for 268.
 #![allow(unsafe_code)]
 
 pub mod affinity;
 pub mod block;
+pub mod cmac;
 pub mod file;
 #[cfg(test)]
 pub mod hold;

@@ -47,16 +47,16 @@ pub fn exit_now(code: u8) -> ! {
     unsafe { libc::_exit(code.into()) }
 }
 
-/// Eight bytes from the kernel's generator.
+/// Eight bytes from the kernel's generator: good for secrets.
+///
+/// # Panics
+/// Where the kernel has none to give: it never refuses so few (getrandom(2)).
 pub fn entropy_u64() -> u64 {
     let mut bytes = [0u8; 8];
     // SAFETY: the buffer is as long as said.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == 8 {
-        u64::from_ne_bytes(bytes)
-    } else {
-        realtime_ns() ^ monotonic_ns().rotate_left(32)
-    }
+    assert_eq!(got, 8, "the kernel gives random bytes");
+    u64::from_ne_bytes(bytes)
 }
 
 /// Raises the limit of open files to `wanted` if the system lets us, and says what it is now.

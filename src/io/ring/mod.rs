@@ -23,6 +23,7 @@ pub use watch::Care;
 use super::{Clock, Effort, Random, Spawn};
 use crate::base::{Time, WallTime};
 use crate::limits;
+use crate::sys::cmac::Cmac;
 use crate::sys::file::Directory;
 use crate::sys::pool::BufferPool;
 use crate::sys::process;
@@ -52,7 +53,9 @@ struct Core {
     inbox_wakers: RefCell<Vec<Waker>>,
     /// Streams whose receive found no buffer; armed again as buffers come back.
     starved: RefCell<VecDeque<u32>>,
-    random: Cell<u64>,
+    random: Cmac,
+    /// Numbers drawn so far.
+    random_count: Cell<u64>,
     directory: Option<Directory>,
     stopped: Cell<bool>,
     effort: Cell<Effort>,
@@ -101,6 +104,7 @@ impl RingWorld {
             Uring::new(limits::RING_SUBMISSION_COUNT, limits::RING_COMPLETION_COUNT, Rc::new(pool))
                 .map_err(RingError::Refused)?;
         let directory = directory.map(Directory::open).transpose().map_err(RingError::Directory)?;
+        let secret = [process::entropy_u64(), process::entropy_u64()].map(u64::to_le_bytes);
         let world = RingWorld(Rc::new(Core {
             uring: RefCell::new(uring),
             sockets: RefCell::default(),
@@ -111,7 +115,8 @@ impl RingWorld {
             heart: watch::Heart::own(),
             inbox_wakers: RefCell::default(),
             starved: RefCell::default(),
-            random: Cell::new(process::entropy_u64()),
+            random: Cmac::new(std::array::from_fn(|at| secret[at / 8][at % 8])),
+            random_count: Cell::new(0),
             directory,
             stopped: Cell::new(false),
             effort: Cell::default(),
@@ -218,13 +223,13 @@ impl Clock for RingWorld {
 }
 
 impl Random for RingWorld {
-    /// SplitMix64: for jitter, ids and record names, never for secrets.
+    /// The tags of a counter, under a key from the kernel. Numbers that strangers see, in record
+    /// names and questions to name servers, tell nothing of those before and behind them: some of
+    /// those are keys.
     fn random_u64(&self) -> u64 {
-        let state = self.0.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.0.random.set(state);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        let number = self.0.random_count.get();
+        self.0.random_count.set(number + 1);
+        self.0.random.tag(0, &number.to_le_bytes()) as u64
     }
 }
 
