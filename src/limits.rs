@@ -140,7 +140,7 @@ pub const DNS_NAME_BYTES_MAX: usize = 253;
 
 // --- DNS resolver (each per core) ---------------------------------------------------------------
 
-/// Hosts whose addresses, or the lack of them, are remembered, at about 100 bytes each; beyond it
+/// Hosts whose addresses, or the lack of them, are remembered, at about 150 bytes each; beyond it
 /// one that was not asked for lately is forgotten.
 pub const DNS_CACHE_COUNT_MAX: usize = 1 << 20;
 /// Names being looked up at once, with a socket each; further ones wait for their turn.

@@ -8,7 +8,7 @@
 
 use crate::flow::Original;
 use crate::limits::DIGEST_COUNT_MAX;
-use hashbrown::HashMap;
+use std::collections::HashMap;
 
 const PART_COUNT: usize = 256;
 
@@ -18,6 +18,8 @@ pub struct Digests {
     forgotten_count: u64,
 }
 
+/// Of the standard library's tables: their hash has a random key, and digests are as servers want
+/// them, as far as they care to try.
 #[derive(Default)]
 struct Part {
     young: HashMap<u128, Original>,

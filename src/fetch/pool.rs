@@ -1,6 +1,7 @@
 //! Connections kept between requests, by origin: a scheme, host and port.
 //!
 //! Politeness lets one request at a time go to a host, so one connection an origin is enough.
+//! Origins are compared in full, never by a hash: a connection was verified for one name alone.
 //!
 //! Hosts are asked in turns, a delay apart. So in a full pool the connection that was idle longest
 //! is the next to be used, and the one that comes is the last: to close the former for the latter,
@@ -13,16 +14,16 @@ use super::channel::Channel;
 use crate::base::Time;
 use crate::io::Stream;
 use crate::limits::KEEP_ALIVE_PATIENCE;
-use hashbrown::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
+use std::rc::Rc;
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_64;
 
 pub(super) struct Pool<S: Stream> {
-    idle: HashMap<u64, Idle<S>>,
+    /// By origin. The standard library's table: its hash has a random key, names are strangers'.
+    idle: HashMap<Rc<str>, Idle<S>>,
     /// In the order they became idle; entries whose connection was taken since are skipped.
-    order: VecDeque<(u64, u64)>,
+    order: VecDeque<(Rc<str>, u64)>,
     serial: u64,
     count_max: usize,
     /// How long those that were used again had been idle, of late.
@@ -55,7 +56,7 @@ impl<S: Stream> Pool<S> {
     /// The connection kept for `origin`, if it leads to `address`. Whether it still lives is the
     /// caller's to ask: under TLS that may take a read.
     pub(super) fn take(&mut self, origin: &str, address: IpAddr, now: Time) -> Option<Channel<S>> {
-        let kept = self.idle.remove(&key(origin))?;
+        let kept = self.idle.remove(origin)?;
         let idle = now.since(kept.since);
         self.idle_usual = Some(self.idle_usual.map_or(idle, |usual| (15 * usual + idle) / 16));
         (kept.address == address).then_some(kept.channel)
@@ -63,7 +64,7 @@ impl<S: Stream> Pool<S> {
 
     /// Closes the connection kept for `origin`.
     pub(super) fn remove(&mut self, origin: &str) {
-        self.idle.remove(&key(origin));
+        self.idle.remove(origin);
     }
 
     pub(super) fn put(&mut self, origin: &str, address: IpAddr, channel: Channel<S>, now: Time) {
@@ -71,30 +72,30 @@ impl<S: Stream> Pool<S> {
             return;
         }
         self.serial += 1;
-        let (key, serial) = (key(origin), self.serial);
-        if self.idle.len() >= self.count_max && !self.idle.contains_key(&key) {
+        let (origin, serial): (Rc<str>, u64) = (origin.into(), self.serial);
+        if self.idle.len() >= self.count_max && !self.idle.contains_key(&origin) {
             self.crowded_count += 1;
             if !self.drop_forsaken(now) {
                 return;
             }
         }
-        self.idle.insert(key, Idle { channel, address, since: now, serial });
-        self.order.push_back((key, serial));
+        self.idle.insert(origin.clone(), Idle { channel, address, since: now, serial });
+        self.order.push_back((origin, serial));
         // Taken connections leave their order entry behind; sweep when they are the majority.
         if self.order.len() > 2 * self.idle.len() + 1_024 {
             let idle = &self.idle;
             self.order
-                .retain(|(key, serial)| idle.get(key).is_some_and(|kept| kept.serial == *serial));
+                .retain(|(origin, serial)| idle.get(origin).is_some_and(|of| of.serial == *serial));
         }
     }
 
     /// Closes what has been idle since before `since`.
     pub(super) fn expire(&mut self, since: Time) {
-        while let Some((key, serial)) = self.order.front().copied() {
-            match self.idle.get(&key) {
-                Some(kept) if kept.serial == serial && kept.since >= since => return,
-                Some(kept) if kept.serial == serial => {
-                    self.idle.remove(&key);
+        while let Some((origin, serial)) = self.order.front() {
+            match self.idle.get(origin) {
+                Some(kept) if kept.serial == *serial && kept.since >= since => return,
+                Some(kept) if kept.serial == *serial => {
+                    self.idle.remove(origin);
                 }
                 _ => {}
             }
@@ -106,8 +107,8 @@ impl<S: Stream> Pool<S> {
     fn drop_forsaken(&mut self, now: Time) -> bool {
         let Some(usual) = self.idle_usual else { return false };
         let before = now - usual * KEEP_ALIVE_PATIENCE;
-        while let Some((key, serial)) = self.order.front() {
-            match self.idle.get(key) {
+        while let Some((origin, serial)) = self.order.front() {
+            match self.idle.get(origin) {
                 Some(kept) if kept.serial == *serial && kept.since > before => return false,
                 Some(kept) if kept.serial == *serial => {
                     self.drop_oldest();
@@ -121,9 +122,9 @@ impl<S: Stream> Pool<S> {
     }
 
     fn drop_oldest(&mut self) {
-        while let Some((key, serial)) = self.order.pop_front() {
-            if self.idle.get(&key).is_some_and(|kept| kept.serial == serial) {
-                self.idle.remove(&key);
+        while let Some((origin, serial)) = self.order.pop_front() {
+            if self.idle.get(&origin).is_some_and(|kept| kept.serial == serial) {
+                self.idle.remove(&origin);
                 return;
             }
         }
@@ -137,8 +138,4 @@ impl<S: Stream> Drop for Pool<S> {
             self.drop_oldest();
         }
     }
-}
-
-fn key(origin: &str) -> u64 {
-    xxh3_64(origin.as_bytes())
 }

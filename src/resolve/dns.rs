@@ -18,7 +18,7 @@
 //! Owned by one core; clones are the same resolver.
 
 use super::address::{canonical, is_public};
-use super::cache::{Cache, Known};
+use super::cache::{Cache, Known, Name, Wanted};
 use super::upstream::{Question, Upstream};
 use crate::base::{Time, oneshot};
 use crate::dnswire::{Answer, DnsOutcome, Kind};
@@ -28,13 +28,12 @@ use crate::limits::{
     DNS_BACKOFF_MS, DNS_CACHE_COUNT_MAX, DNS_FAILURE_SECONDS, DNS_IN_FLIGHT_MAX,
     DNS_NEGATIVE_SECONDS_MAX, DNS_NEGATIVE_SECONDS_MIN, DNS_TTL_SECONDS_MAX, DNS_TTL_SECONDS_MIN,
 };
-use hashbrown::HashMap;
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 #[derive(Clone, Debug)]
 pub struct DnsSettings {
@@ -70,25 +69,20 @@ struct Shared<W> {
     world: W,
     settings: DnsSettings,
     upstreams: Vec<Upstream>,
-    /// Secret, so that nobody can make two names with the same hash.
-    seed: u64,
     cache: RefCell<Cache>,
+    /// Under which names are hashed for the cache: with a random key.
+    hasher: RandomState,
     /// Everyone who waits, by the name they wait for. A name is in it while its task runs.
-    waiting: RefCell<HashMap<u128, Vec<Waiter>>>,
+    waiting: RefCell<HashMap<Asked, Vec<Waiter>>>,
     places: Places,
     query_count: Cell<u64>,
     cached_count: Cell<u64>,
 }
 
-type Waiter = oneshot::Sender<Result<Address, ResolveError>>;
+/// A name, and what is asked about it.
+type Asked = (Box<str>, Wanted);
 
-/// What is asked about a host. The two are remembered apart.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Wanted {
-    /// IPv4 addresses, or IPv6 ones where there are none.
-    Any,
-    V6,
-}
+type Waiter = oneshot::Sender<Result<Address, ResolveError>>;
 
 impl<W: World> Resolver<W> {
     /// # Panics
@@ -97,7 +91,7 @@ impl<W: World> Resolver<W> {
         assert!(settings.tries > 0, "a name that is never asked for is never found");
         Resolver(Rc::new(Shared {
             upstreams: settings.upstreams.iter().map(|at| Upstream::new(*at)).collect(),
-            seed: world.random_u64(),
+            hasher: RandomState::new(),
             world,
             settings,
             cache: RefCell::new(Cache::new(DNS_CACHE_COUNT_MAX)),
@@ -123,7 +117,7 @@ impl<W: World> Resolver<W> {
         if first.ips.iter().any(IpAddr::is_ipv6) || literal(host).is_some() {
             return Err(ResolveError::NoName);
         }
-        let known = match self.remembered(self.0.key(host, Wanted::V6)) {
+        let known = match self.remembered(self.0.name(host, Wanted::V6)) {
             Some(known) => {
                 self.0.cached_count.set(self.0.cached_count.get() + 1);
                 known
@@ -138,21 +132,21 @@ impl<W: World> Resolver<W> {
     /// What [`Resolver::lookup`] can tell without asking anyone. A remembered answer costs a hash
     /// and no allocation.
     pub fn cached(&self, host: &str) -> Option<Result<Address, ResolveError>> {
-        let key = self.0.key(host, Wanted::Any);
-        let known = self.remembered(key);
+        let name = self.0.name(host, Wanted::Any);
+        let known = self.remembered(name);
         if known.is_some() {
             self.0.cached_count.set(self.0.cached_count.get() + 1);
             return known;
         }
         let address = literal(host)?;
         let known = self.0.permitted(&[address]);
-        Some(self.remember(key, known, Time::NEVER))
+        Some(self.remember(name, known, Time::NEVER))
     }
 
     /// Starts the lookup of a host that will be asked for soon. Does nothing while as many names
     /// are looked up as may be: those who wait come first.
     pub fn prefetch(&self, host: &str) {
-        let is_known = || self.remembered(self.0.key(host, Wanted::Any)).is_some();
+        let is_known = || self.remembered(self.0.name(host, Wanted::Any)).is_some();
         if !self.0.places.are_all_taken() && literal(host).is_none() && !is_known() {
             self.start(host, Wanted::Any, None);
         }
@@ -183,16 +177,21 @@ impl<W: World> Resolver<W> {
         self.0.waiting.borrow().len()
     }
 
-    fn remembered(&self, key: u128) -> Option<Result<Address, ResolveError>> {
+    fn remembered(&self, name: Name<'_>) -> Option<Result<Address, ResolveError>> {
         let now = self.0.world.now();
         let mut cache = self.0.cache.borrow_mut();
-        let (known, expires) = cache.find(key, now)?;
+        let (known, expires) = cache.find(name, now)?;
         Some(known.clone().map(|ips| Address { ips, expires }))
     }
 
-    fn remember(&self, key: u128, known: Known, expires: Time) -> Result<Address, ResolveError> {
+    fn remember(
+        &self,
+        name: Name<'_>,
+        known: Known,
+        expires: Time,
+    ) -> Result<Address, ResolveError> {
         let now = self.0.world.now();
-        self.0.cache.borrow_mut().insert(key, known.clone(), expires, now);
+        self.0.cache.borrow_mut().insert(name, known.clone(), expires, now);
         known.map(|ips| Address { ips, expires })
     }
 
@@ -205,24 +204,24 @@ impl<W: World> Resolver<W> {
 
     /// Joins the lookup that is under way, or starts it.
     fn start(&self, host: &str, wanted: Wanted, waiter: Option<Waiter>) {
-        let key = self.0.key(host, wanted);
+        let asked: Asked = (host.into(), wanted);
         let is_first = {
             let mut waiting = self.0.waiting.borrow_mut();
-            let is_first = !waiting.contains_key(&key);
-            waiting.entry(key).or_default().extend(waiter);
+            let is_first = !waiting.contains_key(&asked);
+            waiting.entry(asked.clone()).or_default().extend(waiter);
             is_first
         };
         if !is_first {
             return;
         }
-        let (own, host): (Resolver<W>, Box<str>) = (self.clone(), host.into());
+        let own = self.clone();
         self.0.world.spawn(async move {
             own.0.places.take().await;
-            let (known, ttl_seconds) = own.0.find(&host, wanted).await;
+            let (known, ttl_seconds) = own.0.find(&asked.0, wanted).await;
             own.0.places.give_back();
             let expires = own.0.world.now() + Duration::from_secs(ttl_seconds.into());
-            let result = own.remember(key, known, expires);
-            let waiters = own.0.waiting.borrow_mut().remove(&key);
+            let result = own.remember(own.0.name(&asked.0, wanted), known, expires);
+            let waiters = own.0.waiting.borrow_mut().remove(&asked);
             for waiter in waiters.into_iter().flatten() {
                 waiter.send(result.clone());
             }
@@ -231,9 +230,8 @@ impl<W: World> Resolver<W> {
 }
 
 impl<W: World> Shared<W> {
-    fn key(&self, host: &str, wanted: Wanted) -> u128 {
-        let seed = self.seed ^ u64::from(wanted == Wanted::V6);
-        xxh3_128_with_seed(host.as_bytes(), seed)
+    fn name<'n>(&self, host: &'n str, wanted: Wanted) -> Name<'n> {
+        Name { host, wanted, hash: self.hasher.hash_one((host, wanted)) }
     }
 
     /// Those of `addresses` that may be spoken to.

@@ -11,11 +11,9 @@ use crate::base::Time;
 use crate::flow::RobotsAnswer;
 use crate::limits::{ROBOTS_CACHE_COUNT_MAX, ROBOTS_VALIDATOR_BYTES_MAX};
 use crate::robotstxt::Robots;
-use hashbrown::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_128;
 
 #[derive(Clone)]
 pub enum RobotsState {
@@ -62,9 +60,10 @@ pub struct RobotsCache {
     ttl: Duration,
     /// Unreachable for this long is absent.
     relax: Duration,
-    entries: HashMap<u128, Entry>,
+    /// By origin, in full. The standard library's table: its hash has a random key.
+    entries: HashMap<Rc<str>, Entry>,
     /// In the order they were answered, for eviction.
-    order: VecDeque<(u128, Time)>,
+    order: VecDeque<(Rc<str>, Time)>,
     /// Most origins have no rules for us: they share one.
     allow_all: Rc<Robots>,
     evicted_count: u64,
@@ -101,7 +100,7 @@ impl RobotsCache {
 
     /// What is known of `origin` (`scheme://host[:port]`).
     pub fn state(&self, origin: &str, now: Time) -> RobotsState {
-        let Some(entry) = self.entries.get(&key(origin)) else { return RobotsState::Unknown };
+        let Some(entry) = self.entries.get(origin) else { return RobotsState::Unknown };
         if entry.is_asking {
             return RobotsState::Asking;
         }
@@ -123,31 +122,31 @@ impl RobotsCache {
 
     /// Someone goes to ask for it.
     pub fn ask(&mut self, origin: &str) {
-        self.entries.entry(key(origin)).or_default().is_asking = true;
+        self.entry(origin).1.is_asking = true;
     }
 
     /// A page of the origin was asked for, or denied, by its rules.
     pub fn used(&mut self, origin: &str) {
-        if let Some(entry) = self.entries.get_mut(&key(origin)) {
+        if let Some(entry) = self.entries.get_mut(origin) {
             entry.is_unused = false;
         }
     }
 
     /// The version of the rules that are known, old as they may be.
     pub fn version(&self, origin: &str) -> Option<&RobotsVersion> {
-        let entry = self.entries.get(&key(origin))?;
+        let entry = self.entries.get(origin)?;
         entry.rules.as_ref().and(entry.version.as_deref())
     }
 
     /// The Crawl-delay of the rules that are known, old as they may be: it holds while they are
     /// asked for again.
     pub fn crawl_delay_ms(&self, origin: &str) -> Option<u64> {
-        self.entries.get(&key(origin))?.rules.as_ref()?.crawl_delay_ms()
+        self.entries.get(origin)?.rules.as_ref()?.crawl_delay_ms()
     }
 
     /// All that is known of `origin`, for people to read; `None` if nothing is.
     pub fn known(&self, origin: &str) -> Option<RobotsKnown> {
-        let entry = self.entries.get(&key(origin))?;
+        let entry = self.entries.get(origin)?;
         let Entry { answered, unreachable, ref rules, .. } = *entry;
         Some(RobotsKnown { answered, unreachable, rules: rules.clone() })
     }
@@ -156,7 +155,7 @@ impl RobotsCache {
     /// without harm: it is being asked for, it does not answer, or rules that are good ask for a
     /// Crawl-delay.
     pub fn is_binding(&self, origin: &str, now: Time) -> bool {
-        self.entries.get(&key(origin)).is_some_and(|entry| {
+        self.entries.get(origin).is_some_and(|entry| {
             let has_delay = entry.rules.as_ref().is_some_and(|of| of.crawl_delay_ms().is_some());
             let is_good = now.since(entry.answered) < self.ttl;
             entry.is_asking || entry.unreachable.is_some() || (has_delay && is_good)
@@ -165,22 +164,21 @@ impl RobotsCache {
 
     /// Forgets rules that are not good any more.
     pub fn forget_old(&mut self, origin: &str, now: Time) {
-        let key = key(origin);
-        if answered(self.entries.get(&key)).is_some_and(|since| now.since(since) >= self.ttl) {
-            self.entries.remove(&key);
+        if answered(self.entries.get(origin)).is_some_and(|since| now.since(since) >= self.ttl) {
+            self.entries.remove(origin);
         }
     }
 
     /// Unreachable for so long that another failure makes it count as absent.
     pub fn is_overdue(&self, origin: &str, now: Time) -> bool {
-        let entry = self.entries.get(&key(origin));
+        let entry = self.entries.get(origin);
         let since = entry.and_then(|entry| entry.unreachable).map(|(since, _)| since);
         since.is_some_and(|since| self.is_relaxed(since, now))
     }
 
     /// Nobody asks any more, and there is no answer: as before it was asked for.
     pub fn give_up(&mut self, origin: &str) {
-        if let Some(entry) = self.entries.get_mut(&key(origin)) {
+        if let Some(entry) = self.entries.get_mut(origin) {
             entry.is_asking = false;
         }
     }
@@ -199,9 +197,8 @@ impl RobotsCache {
             RobotsAnswer::Absent => Some(self.allow_all.clone()),
             RobotsAnswer::Unchanged | RobotsAnswer::Unreachable => None,
         };
-        let key = key(origin);
         let relax = self.relax;
-        let entry = self.entries.entry(key).or_default();
+        let (origin, entry) = self.entry(origin);
         entry.is_asking = false;
         entry.is_unused = true;
         entry.answered = now;
@@ -219,11 +216,11 @@ impl RobotsCache {
             entry.unreachable = Some((since, retry_at));
             turn = if now.since(since) >= relax { RobotsTurn::Relaxed } else { RobotsTurn::Shut };
         }
-        self.order.push_back((key, now));
+        self.order.push_back((origin, now));
         while self.entries.len() > ROBOTS_CACHE_COUNT_MAX && self.evict() {}
         if self.order.len() > 2 * self.entries.len() + 1_024 {
             let entries = &self.entries;
-            self.order.retain(|(key, since)| answered(entries.get(key)) == Some(*since));
+            self.order.retain(|(origin, since)| answered(entries.get(origin)) == Some(*since));
         }
         turn
     }
@@ -234,6 +231,13 @@ impl RobotsCache {
 
     pub fn evicted_count(&self) -> u64 {
         self.evicted_count
+    }
+
+    /// The entry of an origin, and the origin as it is kept.
+    fn entry(&mut self, origin: &str) -> (Rc<str>, &mut Entry) {
+        let known = self.entries.get_key_value(origin).map(|(origin, _)| origin.clone());
+        let origin = known.unwrap_or_else(|| origin.into());
+        (origin.clone(), self.entries.entry(origin).or_default())
     }
 
     fn is_relaxed(&self, since: Time, at: Time) -> bool {
@@ -250,9 +254,9 @@ impl RobotsCache {
 
     /// Forgets the oldest answer; false if there is none.
     fn evict(&mut self) -> bool {
-        while let Some((key, since)) = self.order.pop_front() {
-            if answered(self.entries.get(&key)) == Some(since) {
-                self.entries.remove(&key);
+        while let Some((origin, since)) = self.order.pop_front() {
+            if answered(self.entries.get(&origin)) == Some(since) {
+                self.entries.remove(&origin);
                 self.evicted_count += 1;
                 return true;
             }
@@ -275,10 +279,6 @@ impl RobotsVersion {
 
 fn answered(entry: Option<&Entry>) -> Option<Time> {
     entry.filter(|entry| !entry.is_asking).map(|entry| entry.answered)
-}
-
-fn key(origin: &str) -> u128 {
-    xxh3_128(origin.as_bytes())
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::limits;
 use crate::metrics::Count;
 use crate::resolve::RobotsVersion;
 use crate::url::Url;
-use hashbrown::HashMap;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -34,6 +34,7 @@ pub(super) struct Errand {
     pub hops: u8,
 }
 
+/// In the standard library's tables: their hash has a random key, for strangers choose URLs.
 #[derive(Default)]
 pub(super) struct Errands {
     /// Waiting in host queues, by the URL to fetch.
@@ -74,7 +75,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Queues an errand at the host that it leads to, which is ours.
     pub(super) fn take_errand(&self, target: Url, errand: Errand) {
         let unreachable = RobotsAnswer::Unreachable;
-        let is_new = self.frontier.borrow().host_by_key(target.host_key()).is_none();
+        let is_new =
+            self.frontier.borrow().host_by_key(target.host_key(&self.plan.hash_key)).is_none();
         let host = self.frontier.borrow_mut().host_for(&target);
         let Ok(host) = host else { return self.answer_errand(&errand, unreachable) };
         if let Some(journal) = self.journal.as_ref().filter(|_| is_new) {
@@ -272,7 +274,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn send_errand(&self, target: Url, errand: Errand) {
-        let owner = self.plan.placement.of_host(target.host_key());
+        let owner = self.plan.placement.of_host(target.host_key(&self.plan.hash_key));
         if owner == self.index {
             return self.take_errand(target, errand);
         }

@@ -12,10 +12,9 @@ use crate::base::Time;
 use crate::flow::{ShardIndex, TurnPlace};
 use crate::limits::TURN_FADE_COUNT_MAX;
 use crate::url::HostKey;
-use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -39,6 +38,7 @@ pub struct Hands {
 
 #[derive(Default)]
 pub struct Turns {
+    /// The standard library's table: its hash has a random key, for strangers choose addresses.
     lines: HashMap<TurnPlace, Line>,
     /// When lines in which somebody waits become free. An entry may be stale: the line itself is
     /// what counts.

@@ -1,6 +1,6 @@
 //! What is known of an origin's robots.txt, as state files hold it.
 
-use super::{Entry, RobotsCache, RobotsVersion, key};
+use super::{Entry, RobotsCache, RobotsVersion};
 use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
 use crate::robotstxt::Robots;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 impl RobotsCache {
     /// Packs what is known of `origin`; nothing if there was no answer yet.
     pub fn pack(&self, origin: &str, pack: &mut Pack<'_>, wall_of: impl Fn(Time) -> WallTime) {
-        let entry = self.entries.get(&key(origin));
+        let entry = self.entries.get(origin);
         let Some(entry) = entry.filter(|of| of.rules.is_some() || of.unreachable.is_some()) else {
             return;
         };
@@ -66,8 +66,9 @@ impl RobotsCache {
         let entry =
             Entry { is_asking, is_unused, rules, version, answered, is_undated, unreachable };
         if entry.rules.is_some() || entry.unreachable.is_some() {
-            self.entries.insert(key(origin), entry);
-            self.order.push_back((key(origin), answered));
+            let origin: Rc<str> = origin.into();
+            self.entries.insert(origin.clone(), entry);
+            self.order.push_back((origin, answered));
         }
         Some(())
     }
@@ -107,7 +108,7 @@ mod tests {
             let mut after = cache();
             let time_of = |wall: WallTime| Some(Time(wall.0 - 5));
             assert_eq!(after.unpack(ORIGIN, &image, time_of), Some(()));
-            let (old, new) = (&before.entries[&key(ORIGIN)], &after.entries[&key(ORIGIN)]);
+            let (old, new) = (&before.entries[ORIGIN], &after.entries[ORIGIN]);
             assert_eq!((new.answered, new.unreachable), (old.answered, old.unreachable));
             assert_eq!((&new.rules, new.is_unused), (&old.rules, old.is_unused));
             assert_eq!(after.version(ORIGIN), has_version.then_some(&version));
@@ -129,7 +130,7 @@ mod tests {
             let mut silent_since = cache();
             let boot = |wall: WallTime| (wall.0 - 5 > 50_500_000_000).then(|| Time(wall.0 - 5));
             assert_eq!(silent_since.unpack(ORIGIN, &image, boot), Some(()));
-            let unreachable = silent_since.entries[&key(ORIGIN)].unreachable;
+            let unreachable = silent_since.entries[ORIGIN].unreachable;
             assert_eq!(unreachable.is_some(), !has_version, "silence outlives a reboot");
         }
     }

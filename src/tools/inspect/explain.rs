@@ -20,8 +20,8 @@ use crate::metrics::is_failure;
 use crate::shard::Inspection;
 use crate::shard::view::{BreakerView, DelayView, HostView, OriginView, RobotsView, UrlState};
 use crate::url::Url;
-use hashbrown::HashMap;
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
