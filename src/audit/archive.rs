@@ -15,7 +15,6 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Stored answers, by URL and second. Within a second, in the order they were stored.
 #[derive(Debug, Default)]
@@ -45,7 +44,7 @@ struct IndexLine {
 pub(super) fn key(url: &str, date: &str) -> (u64, u64) {
     let digits = date.bytes().filter(u8::is_ascii_digit).take(14);
     let second = digits.fold(0, |sum: u64, digit| sum * 10 + u64::from(digit - b'0'));
-    (xxh3_64(url.as_bytes()), second)
+    (origin::digest(url.as_bytes()), second)
 }
 
 impl Archive {
@@ -90,7 +89,7 @@ impl Archive {
                 return true;
             }
             let Some((url, offset, length)) = IndexLine::read(json) else { return false };
-            if !is_likely && !self.wanted.contains(&xxh3_64(url.as_bytes())) {
+            if !is_likely && !self.wanted.contains(&origin::digest(url.as_bytes())) {
                 return true;
             }
             let date = head.split(' ').nth(1).unwrap_or_default();
@@ -133,7 +132,7 @@ impl Archive {
         let copy = |name| field(head, name).map(<[u8]>::to_vec);
         let location = copy("Location").filter(|_| has_rules);
         if let Some(target) = location.as_ref().and_then(|to| origin::join(url, to)) {
-            self.wanted.insert(xxh3_64(target.as_bytes()));
+            self.wanted.insert(origin::digest(target.as_bytes()));
         }
         // The record's own end is not the body's.
         let body = body.strip_suffix(b"\r\n\r\n").unwrap_or(body);

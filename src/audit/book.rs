@@ -12,7 +12,6 @@ use crate::limits::{
 };
 use hashbrown::{HashMap, HashSet};
 use std::rc::Rc;
-use xxhash_rust::xxh3::xxh3_128;
 
 const ROBOTS_PATH: &str = "/robots.txt";
 const MS: u64 = 1_000_000;
@@ -190,7 +189,7 @@ impl Book {
         }
         let rules = hit.body.map(|body| {
             let read = || Rc::new(Rules::read(body, &self.product_token));
-            self.rules.entry(xxh3_128(body)).or_insert_with(read).clone()
+            self.rules.entry(origin::long_digest(body)).or_insert_with(read).clone()
         });
         let is_served = hit.fate != Fate::Unsent && (200..300).contains(&hit.status);
         self.bodiless_count += u64::from(is_served && rules.is_none());

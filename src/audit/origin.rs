@@ -1,6 +1,22 @@
 //! Names: of hosts, of origins (scheme, host and port: RFC 6454 4) and of URLs.
 
-use xxhash_rust::xxh3::xxh3_64;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::LazyLock;
+
+/// Under which the referee hashes what servers and pages chose: random in each process, so that
+/// nobody can make a URL that it takes for another. Nothing it says depends on the key.
+static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+
+/// SipHash-1-3 with a random key.
+pub(super) fn digest(text: &[u8]) -> u64 {
+    KEYS[0].hash_one(text)
+}
+
+/// For what is compared by its digest alone, however much of it there is.
+pub(super) fn long_digest(text: &[u8]) -> u128 {
+    let [low, high] = [0, 1].map(|key| KEYS[key].hash_one(text));
+    u128::from(high) << 64 | u128::from(low)
+}
 
 /// `http://host:port` in small letters, without a default port.
 pub(super) fn origin(is_https: bool, authority: &str) -> String {
@@ -23,7 +39,7 @@ pub(super) fn url_key(origin: &str, path: &str, scratch: &mut String) -> u64 {
     scratch.clear();
     scratch.push_str(origin);
     scratch.push_str(path);
-    xxh3_64(scratch.as_bytes())
+    digest(scratch.as_bytes())
 }
 
 /// Origin and path of an absolute URL over http or https.

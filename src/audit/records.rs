@@ -7,7 +7,7 @@ use super::machine::Machine;
 use super::origin;
 use super::stop::is_unwitnessed;
 use super::verdict::{Findings, Kind};
-use hashbrown::HashMap;
+use std::collections::HashMap;
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
