@@ -5,7 +5,7 @@
 mod support;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use nephila::base::Time;
+use nephila::base::{HashKey, Time};
 use nephila::flow::{Candidate, Class, Via};
 use nephila::frontier::{Caps, Frontier, MemorySieve, Sieve};
 use nephila::url::{Fingerprint, Url};
@@ -29,7 +29,7 @@ fn candidate(number: u64) -> Candidate {
 }
 
 fn filled(url_count: u64) -> Frontier<MemorySieve, [u64; 4]> {
-    let mut frontier = Frontier::new(Caps::default());
+    let mut frontier = Frontier::new(Caps::default(), HashKey::new(1));
     (0..url_count).for_each(|number| {
         frontier.offer(candidate(number), Time::ZERO);
     });
@@ -63,7 +63,7 @@ fn offers(criterion: &mut Criterion) {
         );
     });
     let caps = Caps { skeleton_page_count_max: u64::MAX, ..Caps::default() };
-    let mut large: Frontier = Frontier::new(caps);
+    let mut large: Frontier = Frontier::new(caps, HashKey::new(1));
     let mut next = 0;
     group.bench_function("new, on a large host", |bench| {
         bench.iter_batched(

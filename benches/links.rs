@@ -4,7 +4,7 @@
 mod support;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use nephila::base::Time;
+use nephila::base::{HashKey, Time};
 use nephila::flow::{Candidate, Class, Queued, Trail, Via};
 use nephila::frontier::{Caps, Frontier, MemorySieve};
 use nephila::journal::push_admitted;
@@ -25,6 +25,7 @@ const _: () = assert!(PAGE_COUNT * LINK_COUNT > (MEMORY_MB << 20) as u64 / 8);
 struct Core {
     frontier: RefCell<Frontier<MemorySieve>>,
     normaliser: Normaliser,
+    hash_key: HashKey,
     admitted_count: Cell<u64>,
 }
 
@@ -34,6 +35,10 @@ impl Ways for Core {
 
     fn frontier(&self) -> RefMut<'_, Frontier<MemorySieve>> {
         self.frontier.borrow_mut()
+    }
+
+    fn hash_key(&self) -> &HashKey {
+        &self.hash_key
     }
 
     fn normaliser(&self) -> &Normaliser {
@@ -59,8 +64,9 @@ fn core() -> Core {
     let sieve = MemorySieve::with_room_for(8_000_000);
     let caps = Caps { skeleton_page_count_max: u64::MAX, ..Caps::default() };
     Core {
-        frontier: RefCell::new(Frontier::with_sieve(sieve, caps)),
+        frontier: RefCell::new(Frontier::with_sieve(sieve, caps, HashKey::new(1))),
         normaliser: Normaliser::new(&[]),
+        hash_key: HashKey::new(1),
         admitted_count: Cell::new(0),
     }
 }
@@ -82,7 +88,7 @@ fn hrefs(numbers: impl Iterator<Item = u64>) -> Vec<String> {
 fn pages(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("links");
     group.throughput(Throughput::Elements(LINK_COUNT));
-    let (core, mut desk) = (core(), LinkDesk::new(MEMORY_MB));
+    let (core, mut desk) = (core(), LinkDesk::new(MEMORY_MB, HashKey::new(2)));
     let (home, links) = (base(0), hrefs(0..LINK_COUNT));
     group.bench_function("all remembered", |bench| {
         bench.iter(|| {

@@ -3,6 +3,7 @@
 //! Without the corpus the same number of made-up URLs is used.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use nephila::base::HashKey;
 use nephila::url::{Normaliser, Url, registrable_domain};
 use std::hint::black_box;
 
@@ -24,7 +25,7 @@ fn url(criterion: &mut Criterion) {
     let relatives: Vec<&str> = paths.iter().map(|path| &path[1..]).collect();
     let base = Url::parse("https://www.example.org/section/page.html").expect("a base");
     let base_of_reference = url::Url::parse(base.as_str()).expect("a base");
-    let normaliser = Normaliser::new(&[]);
+    let (normaliser, key) = (Normaliser::new(&[]), HashKey::new(1));
 
     let mut group = criterion.benchmark_group("url");
     group.throughput(Throughput::Elements(urls.len() as u64));
@@ -56,7 +57,7 @@ fn url(criterion: &mut Criterion) {
     });
     group.bench_function("fingerprint_and_host_key", |bench| {
         bench.iter(|| {
-            urls.iter().for_each(|url| _ = black_box((url.fingerprint(), url.host_key())))
+            urls.iter().for_each(|url| _ = black_box((url.fingerprint(&key), url.host_key(&key))))
         });
     });
     group.bench_function("registrable_domain", |bench| {

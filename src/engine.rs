@@ -12,6 +12,7 @@ pub use directory::{DataDirectory, DirectoryError};
 pub use manifest::Manifest;
 pub use steer::EndReason;
 
+use crate::base::HashKey;
 use crate::config::{ConfigError, Settings, Stay};
 use crate::control::count_text;
 use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
@@ -220,7 +221,7 @@ fn run(
                 manifest.save(directory.path()).map_err(EngineError::Directory)?;
             }
             steering.tell_recovery();
-            steering.open(&fleet, fleet.shares(&plan.placement, seeds));
+            steering.open(&fleet, fleet.shares(&plan, seeds));
             steering.run(&fleet, signals, watch)
         }
         Gathered::Interrupted => steering.stop(&fleet, signals, EndReason::Interrupted),
@@ -289,6 +290,7 @@ fn plan(manifest: &Manifest, past: Option<Past>) -> Result<Plan, EngineError> {
         ),
     };
     Ok(Plan {
+        hash_key: HashKey::new(manifest.hash_secret),
         upstreams: upstreams(&settings)?,
         placement: Placement::new(manifest.past.shard_count),
         homes: manifest.homes.iter().cloned().collect(),
@@ -362,10 +364,10 @@ impl Fleet {
     }
 
     /// For each shard the seeds whose hosts it owns.
-    fn shares(&self, placement: &Placement, seeds: Vec<Url>) -> Vec<Vec<Candidate>> {
+    fn shares(&self, plan: &Plan, seeds: Vec<Url>) -> Vec<Vec<Candidate>> {
         let mut shares: Vec<Vec<Candidate>> = vec![Vec::new(); self.outboxes.len()];
         for url in seeds {
-            let owner = placement.of_host(url.host_key());
+            let owner = plan.placement.of_host(url.host_key(&plan.hash_key));
             let (class, via, trail) = (Class::High, Via::Seed, Trail::default());
             shares[owner.0 as usize].push(Candidate { url, depth: 0, class, via, trail });
         }

@@ -29,3 +29,73 @@ impl HashKey {
         self.0.tag(start, text)
     }
 }
+
+/// For tests to which one key is as good as another.
+#[cfg(test)]
+pub fn test_key() -> HashKey {
+    HashKey::new(7)
+}
+
+/// A name, and one that was made to have its hash where hashes had no key: of a `host`, a `url` or
+/// an `origin`.
+#[cfg(test)]
+pub fn made_to_collide(what: &str) -> [&'static str; 2] {
+    let lines = include_str!("../../tests/data/collisions.txt").lines();
+    let words = lines.map(|line| line.split(' ').collect::<Vec<_>>());
+    let found = words.filter(|words| words[0] == what).map(|words| [words[1], words[2]]).next();
+    found.expect("a pair of this kind")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+    use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+    #[test]
+    fn names_made_to_collide_without_a_key_are_apart_under_any() {
+        let keys = [HashKey::new(0), HashKey::new(1), test_key()];
+        for what in ["host", "url", "origin"] {
+            let [victim, made] = made_to_collide(what).map(str::as_bytes);
+            if what == "url" {
+                assert_eq!(xxh3_128(victim) as u64, xxh3_128(made) as u64, "as the file says");
+            } else {
+                assert_eq!(xxh3_64(victim), xxh3_64(made), "as the file says");
+            }
+            for key in &keys {
+                let [victim, made] = [key.hash(victim), key.hash(made)];
+                assert_ne!(victim as u64, made as u64, "{what}");
+                assert_ne!(victim >> 64, made >> 64, "{what}");
+            }
+        }
+    }
+
+    /// Of 32 bits, so that a pair is found; as many names collide under the other key by chance.
+    #[test]
+    fn a_pair_that_collides_under_one_key_does_not_under_another() {
+        let (one, other) = (HashKey::new(1), HashKey::new(2));
+        let short = |key: &HashKey, name: &str| key.hash(name.as_bytes()) as u32;
+        let mut met = HashMap::new();
+        let mut pair_count = 0;
+        for number in 0..400_000 {
+            let name = format!("h{number}.test");
+            if let Some(before) = met.insert(short(&one, &name), name.clone()) {
+                assert_ne!(short(&other, &before), short(&other, &name), "{before} {name}");
+                pair_count += 1;
+            }
+        }
+        assert!(pair_count > 5, "{pair_count} pairs");
+    }
+
+    #[test]
+    fn a_text_behind_another_has_the_hash_of_no_other_pair() {
+        let key = test_key();
+        let starts = ["a", "ab", ""].map(|start| key.hash(start.as_bytes()));
+        let ends: [&[u8]; 4] = [b"", b"b", b"bc", b"c"];
+        let pairs = starts.iter().flat_map(|start| ends.map(|end| key.hash_behind(*start, end)));
+        let mut hashes: Vec<u128> = pairs.collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), starts.len() * ends.len());
+    }
+}

@@ -8,8 +8,8 @@
 //! no sieve, which has a suite of its own. At the end some hosts are drained to their last URL.
 
 use super::{BenchError, on_core_with_marks};
-use crate::base::Time;
 use crate::base::notify::Notify;
+use crate::base::{HashKey, Time};
 use crate::flow::{Candidate, Class, Trail, Via};
 use crate::frontier::tails::{self, Files, TailFigures};
 use crate::frontier::{Caps, Frontier, HostId, Next, Offered, Queued, Seen, Sieve};
@@ -177,7 +177,7 @@ impl Course {
         let image = opened.map_err(BenchError::Tails)?;
         let files = Files::new("queues".into());
         let caps = Caps { resident_bytes_max: plan.memory_mb << 20, ..Caps::default() };
-        let mut frontier = Frontier::with_sieve(NoSieve, caps);
+        let mut frontier = Frontier::with_sieve(NoSieve, caps, HashKey::new(1));
         frontier.adopt_segments(&image);
         Ok(Rc::new(Course {
             world: world.clone(),
@@ -326,7 +326,8 @@ impl Course {
             Next::Url(queued) => {
                 self.check(host, &queued);
                 let mut frontier = self.frontier.borrow_mut();
-                frontier.complete(host, queued.url.fingerprint());
+                let fingerprint = queued.url.fingerprint(frontier.hash_key());
+                frontier.complete(host, fingerprint);
                 frontier.release(host, Time::ZERO);
             }
             Next::OnDisk => {

@@ -7,7 +7,7 @@
 
 use super::BenchError;
 use super::frontier::NoSieve;
-use crate::base::Time;
+use crate::base::{HashKey, Time};
 use crate::flow::{Candidate, Class, Trail, Via};
 use crate::frontier::{Caps, Frontier, HostId, Offered, Sweep};
 use crate::limits::SWEEP_STEP_COUNT;
@@ -80,7 +80,7 @@ pub fn json(marks: &[Mark]) -> Value {
 /// Runs the suite; `watch` sees each mark as it is made.
 pub fn run(plan: Plan, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
     let (resident_bytes, _) = process::resident_bytes();
-    let mut frontier = Frontier::with_sieve(NoSieve, Caps::default());
+    let mut frontier = Frontier::with_sieve(NoSieve, Caps::default(), HashKey::new(1));
     let (mut met_count, mut next_mark) = (0, 1_000_000.min(plan.host_count));
     let mut marks = Vec::new();
     while met_count < plan.host_count {
@@ -128,7 +128,7 @@ fn live(frontier: &mut Hosts, host: u64) -> Result<(), BenchError> {
     let popped = frontier.pop_ready();
     assert_eq!(popped, Some(id), "no other host is ready");
     if let Some(queued) = frontier.next_url(id).url() {
-        frontier.complete(id, queued.url.fingerprint());
+        frontier.complete(id, queued.url.fingerprint(frontier.hash_key()));
     }
     frontier.release(id, now);
     Ok(())
@@ -143,7 +143,9 @@ fn meet(frontier: &mut Hosts, host: u64, page: u64) -> Result<HostId, BenchError
         Offered::Queued => {}
         refused => return Err(BenchError::Refused(refused)),
     }
-    Ok(frontier.host_by_key(HostKey::of(&name)).expect("a host with a URL is in RAM"))
+    Ok(frontier
+        .host_by_key(HostKey::of(frontier.hash_key(), &name))
+        .expect("a host with a URL is in RAM"))
 }
 
 /// One step of the hand; the CPU time it took, for others may have the core meanwhile.

@@ -29,8 +29,8 @@ pub use mark::{Mark, json};
 use super::frontier::{Plan, candidate, mixed, path};
 use super::yardstick::Yardstick;
 use super::{BenchError, on_core_with_marks};
-use crate::base::Time;
 use crate::base::notify::Notify;
+use crate::base::{HashKey, Time};
 use crate::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
 use crate::frontier::seen::{DiskSieve, SeenImage, SeenLimits};
 use crate::frontier::tails::{self, Files};
@@ -96,6 +96,7 @@ struct Course {
     files: Files<RingFile>,
     desk: RefCell<LinkDesk>,
     normaliser: Normaliser,
+    hash_key: HashKey,
     /// URLs of each host that were made.
     made_counts: RefCell<Vec<u32>>,
     /// Hosts and numbers of those made last.
@@ -122,6 +123,10 @@ impl Ways for Course {
 
     fn frontier(&self) -> RefMut<'_, Frontier<DiskSieve<RingFile>, ()>> {
         self.frontier.borrow_mut()
+    }
+
+    fn hash_key(&self) -> &HashKey {
+        &self.hash_key
     }
 
     fn normaliser(&self) -> &Normaliser {
@@ -194,7 +199,8 @@ impl Course {
         let limits = SeenLimits::default();
         let sieve = DiskSieve::open(world, Path::new("seen"), &SeenImage::default(), limits).await;
         let caps = Caps { resident_bytes_max: plan.memory_mb << 20, ..Caps::default() };
-        let mut frontier = Frontier::with_sieve(sieve.map_err(BenchError::Seen)?, caps);
+        let mut frontier =
+            Frontier::with_sieve(sieve.map_err(BenchError::Seen)?, caps, HashKey::new(1));
         frontier.adopt_segments(&image);
         Ok(Rc::new(Course {
             world: world.clone(),
@@ -203,8 +209,9 @@ impl Course {
             tell,
             frontier: RefCell::new(frontier),
             files: Files::new("queues".into()),
-            desk: RefCell::new(LinkDesk::new(LINK_MEMO_MB)),
+            desk: RefCell::new(LinkDesk::new(LINK_MEMO_MB, HashKey::new(2))),
             normaliser: Normaliser::new(&[]),
+            hash_key: HashKey::new(1),
             made_counts: RefCell::new(vec![0; plan.host_count as usize]),
             recent: RefCell::default(),
             recent_next: Cell::new(0),
@@ -320,7 +327,8 @@ impl Course {
                 sum.add(desk.route(self.as_ref(), &queued.url, links, 2, now));
             }
             let mut frontier = self.frontier.borrow_mut();
-            frontier.complete(host, queued.url.fingerprint());
+            let fingerprint = queued.url.fingerprint(&self.hash_key);
+            frontier.complete(host, fingerprint);
             frontier.release(host, now + self.delay());
         }
         sum
@@ -412,7 +420,8 @@ impl Course {
                 .map(|url| Candidate { url: url.lent(), depth, class, via, trail: trail() })
                 .collect();
             let joined = self.world.now();
-            found.iter().for_each(|found| parcel.push(found.url.id(), found));
+            let key = &self.hash_key;
+            found.iter().for_each(|found| parcel.push(found.url.id(key), found));
             sent_ns += self.world.now().since(joined).as_nanos() as u64;
         }
         sent_ns

@@ -252,8 +252,9 @@ mod tests {
 
     #[test]
     fn a_manifest_reads_back_and_other_formats_are_refused_by_name() {
-        let (dir, text) = saved(&manifest());
-        assert_eq!(Manifest::load(&dir.0).expect("a manifest"), manifest());
+        let written = manifest();
+        let (dir, text) = saved(&written);
+        assert_eq!(Manifest::load(&dir.0).expect("a manifest"), written);
         let old = text.replace("\"format\": 4", "\"format\": 3");
         let error = Manifest::read(&old).expect_err("another format");
         assert!(error.contains("format 3") && error.contains("version that began it"), "{error}");

@@ -121,6 +121,7 @@ fn as_place(range: &Range<u32>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
 
     #[test]
     fn candidates_come_out_of_a_parcel_as_they_went_in() {
@@ -142,13 +143,13 @@ mod tests {
             parcel.clear();
             for number in round..1_000 {
                 let candidate = made(number);
-                parcel.push(candidate.url.id(), &candidate.lent());
+                parcel.push(candidate.url.id(&test_key()), &candidate.lent());
             }
             assert_eq!(parcel.count(), 1_000 - round);
             for (index, id) in parcel.ids().iter().enumerate() {
                 parcel.foresee(index);
                 let (candidate, expected) = (parcel.candidate(index), made(index + round));
-                assert_eq!((candidate, *id), (expected.lent(), expected.url.id()));
+                assert_eq!((candidate, *id), (expected.lent(), expected.url.id(&test_key())));
             }
         }
     }

@@ -99,7 +99,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// Whether this is a copy that the journal knows better about.
     pub fn is_ghost(&self, host: HostId, queued: &Queued) -> bool {
-        self.ghosts.is_ghost(host, || queued.url.fingerprint(), queued.tries)
+        self.ghosts.is_ghost(host, || queued.url.fingerprint(&self.hash_key), queued.tries)
     }
 
     /// Whether a URL of the host that has ended has a life left to be put back into.

@@ -329,11 +329,6 @@ impl<X: Default> HostTable<X> {
         self.index.find(key, |id| self.hosts[id].key == key).map(HostId)
     }
 
-    /// The host of `url`, if it was met before.
-    pub fn by_url(&self, url: &Url) -> Result<Option<HostId>, KeyTaken> {
-        self.by_name(url.host_key(), url.host())
-    }
-
     /// The host of that name and key, if it was met before.
     pub fn by_name(&self, key: HostKey, name: &str) -> Result<Option<HostId>, KeyTaken> {
         match self.by_key(key) {
@@ -353,8 +348,7 @@ impl<X: Default> HostTable<X> {
     }
 
     /// Adds a host that [`HostTable::by_name`] did not find.
-    pub fn add(&mut self, name: &str, first_origin: Origin) -> HostId {
-        let key = HostKey::of(name);
+    pub fn add(&mut self, key: HostKey, name: &str, first_origin: Origin) -> HostId {
         let mut host = Host::new(key, name, first_origin);
         let id = match self.vacant.pop() {
             Some(id) => {
@@ -414,11 +408,12 @@ impl<X> std::ops::IndexMut<HostId> for HostTable<X> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
     use crate::flow::Via;
 
     fn added(table: &mut HostTable<()>, text: &str) -> HostId {
         let url = url(text);
-        table.add(url.host(), Origin::of(&url))
+        add(table, url.host(), Origin::of(&url))
     }
 
     fn url(text: &str) -> Url {
@@ -430,6 +425,14 @@ mod tests {
         Record { origin: 0, depth: 0, tries: 0, via: Via::Link, trail, path_and_query: path }
     }
 
+    fn add<X: Default>(table: &mut HostTable<X>, name: &str, origin: Origin) -> HostId {
+        table.add(HostKey::of(&test_key(), name), name, origin)
+    }
+
+    fn by_url<X: Default>(table: &HostTable<X>, url: &Url) -> Result<Option<HostId>, KeyTaken> {
+        table.by_name(url.host_key(&test_key()), url.host())
+    }
+
     #[test]
     fn a_host_is_found_by_key_and_by_name() {
         let mut table = HostTable::<()>::new();
@@ -437,11 +440,11 @@ mod tests {
             (0..5_000).map(|n| added(&mut table, &format!("http://host{n}.test/"))).collect();
         for (n, id) in ids.iter().enumerate() {
             let url = url(&format!("https://host{n}.test:8443/x"));
-            assert_eq!(table.by_url(&url), Ok(Some(*id)));
-            assert_eq!(table.by_key(url.host_key()), Some(*id));
+            assert_eq!(by_url(&table, &url), Ok(Some(*id)));
+            assert_eq!(table.by_key(url.host_key(&test_key())), Some(*id));
             assert_eq!(table[*id].name(), url.host());
         }
-        assert_eq!(table.by_url(&url("http://other.test/")), Ok(None));
+        assert_eq!(by_url(&table, &url("http://other.test/")), Ok(None));
     }
 
     #[test]
@@ -449,15 +452,15 @@ mod tests {
         let mut table = HostTable::<()>::new();
         let id = added(&mut table, "http://one.test/");
         table[id].name = "two.test".into();
-        assert_eq!(table.by_url(&url("http://one.test/")), Err(KeyTaken));
+        assert_eq!(by_url(&table, &url("http://one.test/")), Err(KeyTaken));
     }
 
     #[test]
     fn a_slot_goes_to_the_next_host_and_takes_nothing_along_but_its_place_in_lists() {
         let mut table = HostTable::<u32>::new();
         let one = url("https://one.test:8443/");
-        let id = table.add(one.host(), Origin::of(&one));
-        let other = table.add("other.test", Origin::of(&one));
+        let id = add(&mut table, one.host(), Origin::of(&one));
+        let other = add(&mut table, "other.test", Origin::of(&one));
         let host = &mut table[id];
         host.intern_origin(Origin { scheme: Scheme::Http, port: 80 });
         host.push_back(Class::Low, &record("/"));
@@ -465,18 +468,21 @@ mod tests {
         (host.fetched_count, host.eligible_at, host.data) = (7, Time::from_ms(9), 5);
         host.eviction_listed = 0b1000;
         host.set_spill_listed(Class::Low, true);
-        assert_eq!(table.remove(id), (one.host_key(), 7));
+        assert_eq!(table.remove(id), (one.host_key(&test_key()), 7));
         assert_eq!((table.count(), table.slot_count()), (1, 2));
-        assert_eq!((table.by_url(&one), table.by_key(HostKey(0))), (Ok(None), None));
+        assert_eq!((by_url(&table, &one), table.by_key(HostKey(0))), (Ok(None), None));
         assert!(table[id].is_vacant() && !table[other].is_vacant());
-        let next = table.add("next.test", Origin { scheme: Scheme::Http, port: 81 });
+        let next = add(&mut table, "next.test", Origin { scheme: Scheme::Http, port: 81 });
         let host = &table[next];
-        assert_eq!((next, host.name(), host.key()), (id, "next.test", HostKey::of("next.test")));
+        assert_eq!(
+            (next, host.name(), host.key()),
+            (id, "next.test", HostKey::of(&test_key(), "next.test"))
+        );
         assert_eq!((host.fetched_count, host.eligible_at, host.data), (0, Time::ZERO, 0));
         assert_eq!((host.origin_count(), host.origin(0).port), (1, 81));
         assert_eq!(host.eviction_listed, 0b1000, "the list has the slot");
         assert!(host.is_spill_listed(Class::Low) && !host.is_tailed(Class::Low));
-        assert_eq!(table.add("third.test", Origin::of(&one)), HostId(2));
+        assert_eq!(add(&mut table, "third.test", Origin::of(&one)), HostId(2));
     }
 
     #[test]

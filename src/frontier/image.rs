@@ -136,7 +136,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         // The last goes to the front first, so that they come out as they did before.
         for (until, queued) in returning.into_iter().rev() {
             if until == 0 && self.keeps_open {
-                self.open.hand_out(host, &queued, None);
+                self.hand_out(host, &queued, None);
             } else if until == 0 {
                 self.requeue(host, queued, Time::ZERO);
             } else {
@@ -150,7 +150,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// the caps: it had passed them.
     pub fn readmit(&mut self, queued: &Queued) -> Option<HostId> {
         let host = self.host_again(&queued.url)?;
-        self.sieve.admit(queued.url.fingerprint());
+        self.sieve.admit(queued.url.fingerprint(&self.hash_key));
         let origin = self.hosts[host].intern_origin(Origin::of(&queued.url))?;
         let record = record_of(queued, origin);
         self.tails.push_back(host, &mut self.hosts[host], queued.class, &record);
@@ -161,8 +161,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// After a restart: the host of a URL, past the caps. Hosts that have left since their images
     /// were taken are in RAM again, beside those that took their places.
     pub fn host_again(&mut self, url: &Url) -> Option<HostId> {
-        let found = self.hosts.by_url(url).ok()?;
-        Some(found.unwrap_or_else(|| self.add_host(url.lent())))
+        let key = url.host_key(&self.hash_key);
+        let found = self.hosts.by_name(key, url.host()).ok()?;
+        Some(found.unwrap_or_else(|| self.add_host(url.lent(), key)))
     }
 
     /// After a restart: a URL that came to its end since the host's image.
@@ -179,7 +180,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         let host = self.host_again(&queued.url)?;
         let origin = self.hosts[host].intern_origin(Origin::of(&queued.url))?;
         // URL seen has known it since it was taken.
-        let tries = self.ghosts.revive(host, queued.url.fingerprint())?;
+        let tries = self.ghosts.revive(host, queued.url.fingerprint(&self.hash_key))?;
         let to = &mut self.hosts[host];
         to.fetched_count = to.fetched_count.saturating_sub(1);
         let record = Record { tries, ..record_of(queued, origin) };
@@ -190,7 +191,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// After a restart: a URL that was to be tried again, since the host's image.
     pub fn retry_again(&mut self, host: HostId, queued: Queued, at: Time) {
-        self.ghosts.add(host, queued.url.fingerprint(), queued.tries);
+        self.ghosts.add(host, queued.url.fingerprint(&self.hash_key), queued.tries);
         // The copy of the try before.
         self.ghosts.add_copies(host, 1);
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
@@ -198,7 +199,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     pub fn host_key(&self, host: HostId) -> HostKey {
-        HostKey::of(self.hosts[host].name())
+        self.hosts[host].key()
     }
 
     /// `scheme://host[:port]` of each of its origins.
@@ -217,19 +218,20 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         if !(1..=HOST_ORIGIN_COUNT_MAX).contains(&origin_count) {
             return None;
         }
-        if self.hosts.by_key(HostKey::of(name)).is_some() {
+        let key = HostKey::of(&self.hash_key, name);
+        if self.hosts.by_key(key).is_some() {
             return None;
         }
         let mut host = None;
         for _ in 0..origin_count {
             let scheme = if image.u8()? == 0 { Scheme::Http } else { Scheme::Https };
             let origin = Origin { scheme, port: image.u16()? };
-            let host = *host.get_or_insert_with(|| self.hosts.add(name, origin));
+            let host = *host.get_or_insert_with(|| self.hosts.add(key, name, origin));
             self.hosts[host].intern_origin(origin)?;
         }
         let host = host?;
         // It may have come back while the checkpoint was taken: then it is in it twice.
-        let cold_count = self.cold.take(HostKey::of(name)).unwrap_or(0);
+        let cold_count = self.cold.take(key).unwrap_or(0);
         self.hosts[host].fetched_count = image.u32()?.max(cold_count);
         self.hosts[host].set_turns_cursor(image.u8()?);
         Some((host, chunks))

@@ -130,6 +130,7 @@ fn slot(entry: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -157,6 +158,35 @@ mod tests {
             }
             prop_assert_eq!(index.count, naive.len());
         }
+    }
+
+    /// Steps that the searches for all of `keys` take.
+    fn step_count(index: &HostIndex, keys: &[HostKey]) -> usize {
+        let steps = |key: &HostKey| {
+            let (home, count) = (index.home(*key), index.places.len());
+            let is_own = |entry: u64| entry != 0 && keys[slot(entry) as usize] == *key;
+            (0..count).find(|step| is_own(index.places[(home + step) % count])).expect("it is in")
+        };
+        keys.iter().map(steps).sum()
+    }
+
+    /// 4,000 names that all had one place where keys were hashes that anyone can compute.
+    #[test]
+    fn hosts_chosen_to_fill_one_place_do_not() {
+        let names = (0..).map(|number: u64| format!("h{number}.flood.test"));
+        let is_chosen =
+            |name: &String| xxhash_rust::xxh3::xxh3_64(name.as_bytes()) as u32 >> 24 == 9;
+        let chosen: Vec<String> = names.clone().filter(is_chosen).take(4_000).collect();
+        let any: Vec<String> = names.take(4_000).collect();
+        let steps = [chosen, any].map(|names| {
+            let keys: Vec<_> = names.iter().map(|name| HostKey::of(&test_key(), name)).collect();
+            let mut index = HostIndex::new();
+            for (slot, key) in keys.iter().enumerate() {
+                index.insert(*key, slot as u32, |slot| keys[slot as usize]);
+            }
+            step_count(&index, &keys)
+        });
+        assert!(steps.iter().all(|steps| *steps < 8 * 4_000), "{steps:?}");
     }
 
     #[test]

@@ -59,10 +59,10 @@ pub use packed::OVERHEAD_BYTES;
 pub use sieve::{MemorySieve, Seen, Sieve, SieveFigures};
 pub use sweep::Sweep;
 
-use crate::base::Time;
+use crate::base::{HashKey, Time};
 use crate::flow::{Candidate, Class};
 use crate::limits::HOST_COUNT_MAX;
-use crate::url::{Fingerprint, HostKey, Text, Url, UrlId};
+use crate::url::{Fingerprint, HostKey, Skeleton, Text, Url, UrlId};
 use cold::ColdHosts;
 use eviction::EvictionLists;
 use front::Front;
@@ -77,6 +77,8 @@ use wheel::Wheel;
 
 /// `X` is what the shard keeps with each host (pace, failures, robots), to spare a second lookup.
 pub struct Frontier<S = MemorySieve, X = ()> {
+    /// Under which hosts and URLs have their keys and fingerprints.
+    hash_key: HashKey,
     sieve: S,
     hosts: HostTable<X>,
     cold: ColdHosts,
@@ -102,15 +104,16 @@ pub struct Frontier<S = MemorySieve, X = ()> {
 }
 
 impl<X: Default> Frontier<MemorySieve, X> {
-    pub fn new(caps: Caps) -> Frontier<MemorySieve, X> {
-        Frontier::with_sieve(MemorySieve::default(), caps)
+    pub fn new(caps: Caps, hash_key: HashKey) -> Frontier<MemorySieve, X> {
+        Frontier::with_sieve(MemorySieve::default(), caps, hash_key)
     }
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    pub fn with_sieve(sieve: S, caps: Caps) -> Frontier<S, X> {
+    pub fn with_sieve(sieve: S, caps: Caps, hash_key: HashKey) -> Frontier<S, X> {
         assert!(caps.host_count_max <= HOST_COUNT_MAX, "limits bound every cap");
         Frontier {
+            hash_key,
             sieve,
             hosts: HostTable::new(),
             cold: ColdHosts::new(),
@@ -133,6 +136,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
+    pub fn hash_key(&self) -> &HashKey {
+        &self.hash_key
+    }
+
     /// Takes a normalised candidate if it is new and there is room.
     pub fn offer(&mut self, candidate: Candidate, now: Time) -> Offered {
         self.offer_noting(candidate, now, |_| ())
@@ -145,7 +152,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         now: Time,
         note: impl FnOnce(&Queued<&str>),
     ) -> Offered {
-        let id = candidate.url.id();
+        let id = candidate.url.id(&self.hash_key);
         let seen = self.check(id.fingerprint);
         self.offer_checked(seen, id, candidate.lent(), now, note)
     }
@@ -167,7 +174,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         now: Time,
         note: impl FnOnce(&Queued<&str>),
     ) -> Offered {
-        debug_assert_eq!(id, candidate.url.id(), "of another URL");
+        debug_assert_eq!(id, candidate.url.id(&self.hash_key), "of another URL");
         self.now = self.now.max(now);
         match seen {
             Seen::Known => Offered::Known,
@@ -200,7 +207,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn settle_next(&mut self, now: Time) -> Option<(Offered, Queued)> {
         self.now = self.now.max(now);
         let queued: Queued = self.sieve.settle()?.into();
-        let key = queued.url.host_key();
+        let key = queued.url.host_key(&self.hash_key);
         Some((self.take_in(&queued, key), queued))
     }
 
@@ -209,7 +216,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// dropped, if the host has too many origins: only a URL that never was in can have a new one.
     pub fn requeue(&mut self, host: HostId, queued: Queued, not_before: Time) -> bool {
         assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
-        self.open.close(host, queued.url.fingerprint());
+        self.open.close(host, queued.url.fingerprint(&self.hash_key));
         let record_host = &mut self.hosts[host];
         let Some(origin) = record_host.intern_origin(Origin::of(&queued.url)) else {
             self.dropped(DropReason::OriginsFull);
@@ -226,7 +233,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// As [`Frontier::requeue`], but behind the others of its class: they go first.
     pub fn requeue_last(&mut self, host: HostId, queued: Queued) {
         assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
-        self.open.close(host, queued.url.fingerprint());
+        self.open.close(host, queued.url.fingerprint(&self.hash_key));
         let record_host = &mut self.hosts[host];
         let origin = record_host.intern_origin(Origin::of(&queued.url));
         let record = record_of(&queued, origin.expect("it was in a queue of this host"));
@@ -248,7 +255,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// As [`Frontier::requeue`], but the URL alone waits: its host goes on with others. When too
     /// many wait, the host waits with it.
     pub fn retry_at(&mut self, host: HostId, queued: Queued, at: Time) {
-        self.open.hand_out(host, &queued, Some(at));
+        self.hand_out(host, &queued, Some(at));
         if let Err(queued) = self.retries.push(host, queued, at) {
             self.requeue(host, queued, at);
         }
@@ -286,13 +293,13 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             };
             self.removed(class, 1, record.size_bytes());
             let queued = read_back(&self.hosts[host], class, record);
-            if self.ghosts.is_ghost(host, || queued.url.fingerprint(), queued.tries) {
+            if self.ghosts.is_ghost(host, || queued.url.fingerprint(&self.hash_key), queued.tries) {
                 self.figures.ghost_count += 1;
                 self.ghosts.told_apart(host);
                 continue;
             }
             self.hosts[host].fetched_count += 1;
-            self.open.hand_out(host, &queued, None);
+            self.hand_out(host, &queued, None);
             return Next::Url(queued);
         }
         let is_dry = !self.open.has(host);
@@ -367,7 +374,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
     pub fn host_for(&mut self, url: &Url) -> Result<HostId, DropReason> {
-        self.host_with_room(url.lent(), url.host_key(), u32::MAX)
+        self.host_with_room(url.lent(), url.host_key(&self.hash_key), u32::MAX)
     }
 
     /// As [`Frontier::host_for`]; a cold host that has had so many pages does not come back for one
@@ -387,14 +394,14 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             Ok(None) if self.hosts.count() >= self.caps.host_count_max => {
                 Err(DropReason::HostsFull)
             }
-            Ok(None) => Ok(self.add_host(url)),
+            Ok(None) => Ok(self.add_host(url, key)),
         }
     }
 
     /// Adds a host that is not in RAM, with the page count that it left with if it was.
-    fn add_host(&mut self, url: Url<&str>) -> HostId {
-        let host = self.hosts.add(url.host(), Origin::of(&url));
-        if let Some(page_count) = self.cold.take(url.host_key()) {
+    fn add_host(&mut self, url: Url<&str>, key: HostKey) -> HostId {
+        let host = self.hosts.add(key, url.host(), Origin::of(&url));
+        if let Some(page_count) = self.cold.take(key) {
             self.hosts[host].fetched_count = page_count;
             self.figures.returned_count += 1;
         }
@@ -424,8 +431,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         if taken_count >= page_count_max {
             return Err(DropReason::HostPagesFull);
         }
+        let skeleton = || Skeleton::of(&self.hash_key, &queued.url);
         let skeleton =
-            if is_checked { self.traps.check(host, &queued.url, taken_count)? } else { None };
+            if is_checked { self.traps.check(host, taken_count, skeleton)? } else { None };
         let origin = taking.intern_origin(Origin::of(&queued.url));
         let record = record_of(queued, origin.ok_or(DropReason::OriginsFull)?);
         let size_bytes = record.size_bytes();
@@ -436,6 +444,12 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.traps.took(host, skeleton);
         }
         Ok(())
+    }
+
+    /// Takes note of a URL that leaves its queue.
+    fn hand_out(&mut self, host: HostId, queued: &Queued, waits_until: Option<Time>) {
+        let fingerprint = queued.url.fingerprint(&self.hash_key);
+        self.open.hand_out(host, queued, fingerprint, waits_until);
     }
 
     /// Books URLs that were pushed, and sees to it that their host's turn comes.

@@ -9,6 +9,7 @@
 use super::tails::{Ended, Files, Finished, TailError};
 use super::tests::{candidate, offer};
 use super::*;
+use crate::base::hash_key::test_key;
 use crate::flow::Trail;
 use crate::io::sim::{DiskFaults, Sim, SimFile, SimWorld};
 use crate::url::HostKey;
@@ -139,7 +140,7 @@ impl Pair {
     async fn new(world: SimWorld, caps: Caps) -> Pair {
         let image = tails::open(&world, "state".as_ref(), Vec::new()).await.expect("a disk");
         let files = Files::new("state".into());
-        let mut frontier = Frontier::new(caps);
+        let mut frontier = Frontier::new(caps, test_key());
         frontier.adopt_segments(&image);
         let (naive, handed_out) = (Naive::default(), HashSet::new());
         Pair { frontier, naive, handed_out, world, files, done: Vec::new() }
@@ -174,7 +175,7 @@ impl Pair {
     }
 
     fn id(&self, name: &str) -> HostId {
-        self.frontier.host_by_key(HostKey::of(name)).expect("the naive one knows it")
+        self.frontier.host_by_key(HostKey::of(&test_key(), name)).expect("the naive one knows it")
     }
 
     /// One of the busy hosts, the same in both.
@@ -304,7 +305,7 @@ impl Pair {
         let pick = pick % self.naive.in_flight.len();
         let (name, queued) = self.naive.in_flight.swap_remove(pick);
         let id = self.id(&name);
-        self.frontier.complete(id, queued.url.fingerprint());
+        self.frontier.complete(id, queued.url.fingerprint(&test_key()));
     }
 
     /// Exactly those that are cold leave, if they may.
@@ -327,8 +328,8 @@ impl Pair {
         prop_assert_eq!(left_count, left);
         for name in asked.into_iter().filter(|name| may_leave(name)) {
             let host = self.naive.hosts.remove(&name).expect("it was there");
-            prop_assert_eq!(self.frontier.host_by_key(HostKey::of(&name)), None);
-            let page_count = self.frontier.cold_page_count(HostKey::of(&name));
+            prop_assert_eq!(self.frontier.host_by_key(HostKey::of(&test_key(), &name)), None);
+            let page_count = self.frontier.cold_page_count(HostKey::of(&test_key(), &name));
             prop_assert_eq!(page_count, host.page_count);
             if host.page_count > 0 {
                 self.naive.cold.insert(name, host.page_count);
@@ -470,7 +471,7 @@ proptest! {
     ) {
         const QUEUED_COUNT_MAX: u64 = 20;
         let caps = Caps { queued_count_max: QUEUED_COUNT_MAX, ..Caps::default() };
-        let mut frontier = Frontier::<_, ()>::new(caps);
+        let mut frontier = Frontier::<_, ()>::new(caps, test_key());
         let (mut counts, mut evicted, mut taken) = ([0u64; 4], 0, 0);
         for (page, (class, host, pops)) in steps.into_iter().enumerate() {
             let text = format!("http://h{host}.test/{page}");

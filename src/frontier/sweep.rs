@@ -117,6 +117,7 @@ mod tests {
     use super::super::{Caps, DropReason, MemorySieve, Offered, Queued};
     use super::*;
     use crate::base::WallTime;
+    use crate::base::hash_key::test_key;
     use crate::base::pack::{Pack, Unpack};
     use crate::frontier::Middle;
     use crate::limits::SKELETON_WATCH_COUNT_MIN;
@@ -124,14 +125,14 @@ mod tests {
     const NOW: Time = Time(60_000_000_000);
 
     fn id(frontier: &Frontier, name: &str) -> Option<HostId> {
-        frontier.host_by_key(HostKey::of(name))
+        frontier.host_by_key(HostKey::of(&test_key(), name))
     }
 
     /// Takes all URLs of the host whose turn it is to their ends.
     fn visit(frontier: &mut Frontier, eligible_at: Time) -> HostId {
         let host = frontier.pop_ready().expect("a ready host");
         while let Some(queued) = frontier.next_url(host).url() {
-            frontier.complete(host, queued.url.fingerprint());
+            frontier.complete(host, queued.url.fingerprint(&test_key()));
         }
         frontier.release(host, eligible_at);
         host
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_host_stays_for_its_delay_and_for_a_while_but_only_for_its_delay_where_it_is_crowded() {
-        let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+        let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
         let second = Duration::from_secs(1);
         for (name, eligible_at) in
             [("long", NOW - 9 * second), ("just", NOW - second), ("not", NOW + second)]
@@ -165,7 +166,7 @@ mod tests {
     #[test]
     fn a_host_at_its_page_cap_stays_cold_and_one_below_it_comes_back_with_what_it_had() {
         let caps = Caps { host_page_count_max: 2, ..Caps::default() };
-        let mut frontier = Frontier::<MemorySieve>::new(caps);
+        let mut frontier = Frontier::<MemorySieve>::new(caps, test_key());
         for url in ["http://full.test/1", "http://full.test/2", "http://half.test/1"] {
             offer(&mut frontier, url, Class::Normal);
         }
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn whoever_has_something_left_stays() {
-        let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+        let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
         for name in ["queued", "busy", "open", "retried"] {
             offer(&mut frontier, &format!("http://{name}.test/"), Class::Normal);
         }
@@ -193,7 +194,7 @@ mod tests {
             let queued = frontier.next_url(host).url().expect("a URL");
             let name = frontier.host_name(host).to_owned();
             match name.as_str() {
-                "queued.test" => frontier.complete(host, queued.url.fingerprint()),
+                "queued.test" => frontier.complete(host, queued.url.fingerprint(&test_key())),
                 "retried.test" => frontier.retry_at(host, queued, NOW + Duration::from_secs(9)),
                 _ => {}
             }
@@ -213,7 +214,7 @@ mod tests {
     /// Two copies of a URL wait after a restart; the one that lives is the first to come and ends.
     #[test]
     fn a_host_stays_while_a_ghost_of_it_waits_for_its_time() {
-        let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+        let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
         let queued: Queued = candidate("http://h.test/", Class::Normal).into();
         let host = frontier.host_again(&queued.url).expect("a host");
         let tried = |tries| Queued { tries, ..queued.clone() };
@@ -231,7 +232,7 @@ mod tests {
     #[test]
     fn where_too_many_have_left_no_more_do_and_that_is_counted() {
         let caps = Caps { cold_count_max: 1, ..Caps::default() };
-        let mut frontier = Frontier::<MemorySieve>::new(caps);
+        let mut frontier = Frontier::<MemorySieve>::new(caps, test_key());
         for name in ["one", "two", "three"] {
             offer(&mut frontier, &format!("http://{name}.test/"), Class::Normal);
             visit(&mut frontier, Time::ZERO);
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn the_next_host_in_a_slot_can_be_evicted_from_once_and_its_predecessor_not_at_all() {
         let caps = Caps { queued_count_max: 2, ..Caps::default() };
-        let mut frontier = Frontier::<MemorySieve>::new(caps);
+        let mut frontier = Frontier::<MemorySieve>::new(caps, test_key());
         offer(&mut frontier, "http://old.test/", Class::Low);
         let slot = visit(&mut frontier, Time::ZERO);
         assert_eq!(sweep_all(&mut frontier, Duration::ZERO, 0), 1);
@@ -264,13 +265,13 @@ mod tests {
 
     #[test]
     fn a_host_that_came_back_while_a_checkpoint_was_taken_is_restored_once() {
-        let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+        let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
         offer(&mut frontier, "http://h.test/1", Class::Normal);
         let host = visit(&mut frontier, Time::ZERO);
         let mut image = Vec::new();
         frontier.pack_host(host, &mut Pack(&mut image), |time| WallTime(time.0));
-        let mut again = Frontier::<MemorySieve>::new(Caps::default());
-        let key = HostKey::of("h.test");
+        let mut again = Frontier::<MemorySieve>::new(Caps::default(), test_key());
+        let key = HostKey::of(&test_key(), "h.test");
         assert!(again.restore_cold(key, 7) && !again.restore_cold(key, 7));
         let time_of = |wall: WallTime| Time(wall.0);
         let back = again.unpack_host(&mut Unpack(&image), &Middle::Chunks, time_of);
@@ -284,8 +285,8 @@ mod tests {
     #[test]
     fn after_a_restart_hosts_come_back_past_the_cap_that_their_successors_fill() {
         let caps = Caps { host_count_max: 1, ..Caps::default() };
-        let mut frontier = Frontier::<MemorySieve>::new(caps);
-        frontier.restore_cold(HostKey::of("cold.test"), 3);
+        let mut frontier = Frontier::<MemorySieve>::new(caps, test_key());
+        frontier.restore_cold(HostKey::of(&test_key(), "cold.test"), 3);
         offer(&mut frontier, "http://h.test/", Class::Normal);
         let full = Offered::Dropped(DropReason::HostsFull);
         assert_eq!(offer(&mut frontier, "http://cold.test/", Class::Normal), full);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::WallTime;
+use crate::base::hash_key::test_key;
 use crate::base::pack::{Pack, Unpack};
 use crate::flow::{Trail, Via};
 use crate::url::HostKey;
@@ -24,7 +25,7 @@ fn next(frontier: &mut Frontier) -> Option<(HostId, String)> {
 
 #[test]
 fn a_url_is_queued_once_and_comes_back_as_it_was_written() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     let texts = ["http://h.test/a?b=c", "https://h.test:8443/%7Ex", "http://[2001:db8::1]:81/"];
     for (index, text) in texts.into_iter().enumerate() {
         let trail: Trail = (0..index as u64).collect();
@@ -43,7 +44,7 @@ fn a_url_is_queued_once_and_comes_back_as_it_was_written() {
 
 #[test]
 fn an_idle_host_remembers_when_it_may_be_asked() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     offer(&mut frontier, "http://h.test/1", Class::Normal);
     let (host, _) = next(&mut frontier).expect("ready");
     frontier.release(host, Time::from_ms(1_000));
@@ -59,7 +60,7 @@ fn an_idle_host_remembers_when_it_may_be_asked() {
 
 #[test]
 fn a_busy_host_is_not_popped_again() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     offer(&mut frontier, "http://h.test/1", Class::Normal);
     offer(&mut frontier, "http://h.test/2", Class::Normal);
     let (host, _) = next(&mut frontier).expect("ready");
@@ -72,7 +73,7 @@ fn a_busy_host_is_not_popped_again() {
 
 #[test]
 fn without_a_delay_a_released_host_is_ready_within_the_same_tick() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     offer(&mut frontier, "http://h.test/1", Class::Normal);
     offer(&mut frontier, "http://h.test/2", Class::Normal);
     frontier.advance(Time(1_500_000));
@@ -83,7 +84,7 @@ fn without_a_delay_a_released_host_is_ready_within_the_same_tick() {
 
 #[test]
 fn a_retry_goes_first_and_its_host_waits() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     for path in 1..=3 {
         offer(&mut frontier, &format!("http://h.test/{path}"), Class::Normal);
     }
@@ -102,7 +103,7 @@ fn a_retry_goes_first_and_its_host_waits() {
 
 #[test]
 fn a_better_url_moves_a_ready_host_forward() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     offer(&mut frontier, "http://low.test/", Class::Low);
     offer(&mut frontier, "http://later.test/", Class::Low);
     offer(&mut frontier, "http://later.test/urgent", Class::Urgent);
@@ -115,12 +116,12 @@ fn a_better_url_moves_a_ready_host_forward() {
 
 #[test]
 fn a_drained_host_gives_up_all_it_had_and_is_idle() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     for (path, class) in Class::ALL.into_iter().enumerate() {
         offer(&mut frontier, &format!("http://h.test/{path}"), class);
     }
     offer(&mut frontier, "http://other.test/", Class::Low);
-    let host = frontier.host_by_key(HostKey::of("h.test")).expect("met");
+    let host = frontier.host_by_key(HostKey::of(&test_key(), "h.test")).expect("met");
     let listed: Vec<_> = frontier.queued_in(host).collect();
     assert_eq!(listed.len(), 4);
     assert_eq!(frontier.drain_host(host), (listed, false));
@@ -131,7 +132,8 @@ fn a_drained_host_gives_up_all_it_had_and_is_idle() {
 
 #[test]
 fn a_host_at_its_page_cap_takes_no_more_and_fills_no_memory() {
-    let mut frontier = Frontier::<_, ()>::new(Caps { host_page_count_max: 2, ..Caps::default() });
+    let mut frontier =
+        Frontier::<_, ()>::new(Caps { host_page_count_max: 2, ..Caps::default() }, test_key());
     assert_eq!(offer(&mut frontier, "http://trap.test/1", Class::Normal), Offered::Queued);
     assert!(next(&mut frontier).is_some());
     assert_eq!(offer(&mut frontier, "http://trap.test/2", Class::Normal), Offered::Queued);
@@ -147,11 +149,11 @@ fn a_host_at_its_page_cap_takes_no_more_and_fills_no_memory() {
 #[test]
 fn hosts_and_remembered_urls_are_bounded() {
     let caps = Caps { host_count_max: 1, ..Caps::default() };
-    let mut frontier = Frontier::with_sieve(MemorySieve::default().limited_to(1), caps);
+    let mut frontier = Frontier::with_sieve(MemorySieve::default().limited_to(1), caps, test_key());
     assert_eq!(offer(&mut frontier, "http://a.test/", Class::Low), Offered::Queued);
     let dropped = offer(&mut frontier, "http://a.test/2", Class::Low);
     assert_eq!(dropped, Offered::Dropped(DropReason::SeenFull));
-    let mut frontier = Frontier::<_, ()>::new(caps);
+    let mut frontier = Frontier::<_, ()>::new(caps, test_key());
     assert_eq!(offer(&mut frontier, "http://a.test/", Class::Low), Offered::Queued);
     let dropped = offer(&mut frontier, "http://b.test/", Class::Low);
     assert_eq!(dropped, Offered::Dropped(DropReason::HostsFull));
@@ -159,7 +161,8 @@ fn hosts_and_remembered_urls_are_bounded() {
 
 #[test]
 fn an_evicted_host_leaves_the_schedule_and_can_come_back() {
-    let mut frontier = Frontier::<_, ()>::new(Caps { queued_count_max: 1, ..Caps::default() });
+    let mut frontier =
+        Frontier::<_, ()>::new(Caps { queued_count_max: 1, ..Caps::default() }, test_key());
     assert_eq!(offer(&mut frontier, "http://low.test/", Class::Low), Offered::Queued);
     assert_eq!(offer(&mut frontier, "http://high.test/", Class::High), Offered::Queued);
     assert_eq!(next(&mut frontier).map(|(_, url)| url), Some("http://high.test/".into()));
@@ -170,7 +173,8 @@ fn an_evicted_host_leaves_the_schedule_and_can_come_back() {
 
 #[test]
 fn bytes_are_bounded_as_well_as_urls() {
-    let mut frontier = Frontier::<_, ()>::new(Caps { queued_bytes_max: 1_000, ..Caps::default() });
+    let mut frontier =
+        Frontier::<_, ()>::new(Caps { queued_bytes_max: 1_000, ..Caps::default() }, test_key());
     for page in 0..200 {
         offer(&mut frontier, &format!("http://h{}.test/{page}", page % 7), Class::Low);
         assert!(frontier.pending_url_bytes() <= 1_000);
@@ -185,7 +189,7 @@ fn bytes_are_bounded_as_well_as_urls() {
 
 #[test]
 fn ready_hosts_share_the_choices_by_class() {
-    let mut frontier = Frontier::<_, ()>::new(Caps::default());
+    let mut frontier = Frontier::<_, ()>::new(Caps::default(), test_key());
     for class in Class::ALL {
         for host in 0..200 {
             let text = format!("http://c{}h{host}.test/", class.index());
@@ -227,7 +231,7 @@ fn drain_urls(frontier: &mut Frontier<MemorySieve>, now: Time) -> Vec<Queued> {
 
 #[test]
 fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting() {
-    let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+    let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     let urls = ["http://h.test/a", "https://h.test/b", "http://h.test:8/c", "http://h.test/d"];
     for url in urls {
         offer(&mut frontier, url, Class::Normal);
@@ -244,7 +248,7 @@ fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting()
     frontier.release(host, Time::from_ms(500));
     let image = image_of(&frontier, host);
 
-    let mut again = Frontier::<MemorySieve>::new(Caps::default());
+    let mut again = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     let back = again.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
     assert_eq!(again.host_eligible_at(back), Time::from_ms(500));
     assert_eq!(again.pending_url_count(), 4);
@@ -255,7 +259,7 @@ fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting()
     again.release(back, Time::ZERO);
     assert_eq!(drain_urls(&mut again, Time::from_ms(900)), [second]);
     for cut in 0..image.len() {
-        let mut broken = Frontier::<MemorySieve>::new(Caps::default());
+        let mut broken = Frontier::<MemorySieve>::new(Caps::default(), test_key());
         assert!(
             broken.unpack_host(&mut Unpack(&image[..cut]), &Middle::Chunks, unwall).is_err(),
             "cut at {cut}"
@@ -265,13 +269,13 @@ fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting()
 
 #[test]
 fn what_ended_or_was_tried_since_the_image_is_a_ghost_in_its_queue() {
-    let mut frontier = Frontier::<MemorySieve>::new(Caps::default());
+    let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     for path in ["/ended", "/tried", "/left"] {
         offer(&mut frontier, &format!("http://h.test{path}"), Class::Normal);
     }
     let host = frontier.host_ids().next().expect("a host");
     let image = image_of(&frontier, host);
-    let mut again = Frontier::<MemorySieve>::new(Caps::default());
+    let mut again = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     let back = again.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
     let queued = |path: &str, tries| Queued {
         tries,
@@ -279,13 +283,13 @@ fn what_ended_or_was_tried_since_the_image_is_a_ghost_in_its_queue() {
     };
     again.retry_again(back, queued("/tried", 1), Time::from_ms(10));
     again.retry_again(back, queued("/tried", 2), Time::from_ms(20));
-    again.end_again(back, queued("/ended", 0).url.fingerprint());
+    again.end_again(back, queued("/ended", 0).url.fingerprint(&test_key()));
     assert_eq!(again.readmit(&queued("/new", 0)), Some(back));
     assert_eq!(again.readmit(&queued("/new", 0)).map(|_| ()), Some(()));
-    again.end_again(back, queued("/new", 0).url.fingerprint());
+    again.end_again(back, queued("/new", 0).url.fingerprint(&test_key()));
     // The second image has the ghosts too: it may be read before they have been told apart.
     let image = image_of(&again, back);
-    let mut third = Frontier::<MemorySieve>::new(Caps::default());
+    let mut third = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     third.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
     for (frontier, ghost_count) in [(&mut again, 5), (&mut third, 4)] {
         let left = drain_urls(frontier, Time::from_ms(30));
@@ -297,7 +301,7 @@ fn what_ended_or_was_tried_since_the_image_is_a_ghost_in_its_queue() {
 
 #[test]
 fn each_host_carries_the_data_of_the_shard() {
-    let mut frontier = Frontier::<MemorySieve, u32>::new(Caps::default());
+    let mut frontier = Frontier::<MemorySieve, u32>::new(Caps::default(), test_key());
     for host in 0..10 {
         frontier.offer(candidate(&format!("http://h{host}.test/"), Class::Low), Time::ZERO);
     }
@@ -327,7 +331,7 @@ impl Sieve for LateSieve {
 
     fn settle(&mut self) -> Option<Candidate> {
         while let Some(candidate) = self.deferred.pop() {
-            if self.known.insert(candidate.url.fingerprint()) {
+            if self.known.insert(candidate.url.fingerprint(&test_key())) {
                 return Some(candidate);
             }
         }
@@ -345,7 +349,8 @@ impl Sieve for LateSieve {
 
 #[test]
 fn a_deferred_url_is_late_but_not_lost_nor_doubled() {
-    let mut frontier = Frontier::<LateSieve, ()>::with_sieve(LateSieve::default(), Caps::default());
+    let mut frontier =
+        Frontier::<LateSieve, ()>::with_sieve(LateSieve::default(), Caps::default(), test_key());
     let found = candidate("http://h.test/", Class::Normal);
     assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Later);
     assert_eq!(frontier.offer(found.clone(), Time::ZERO), Offered::Later);
@@ -363,7 +368,7 @@ fn a_deferred_url_is_late_but_not_lost_nor_doubled() {
 /// Every step leaves a copy in a queue or among those that wait.
 #[test]
 fn of_all_copies_that_a_journal_leaves_only_the_one_put_back_is_handed_out() {
-    let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default());
+    let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default(), test_key());
     let url = Url::parse("http://h.test/x").expect("a URL");
     let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
     let taken: Queued = Candidate { url: url.clone(), depth: 1, class, via, trail }.into();
@@ -375,7 +380,7 @@ fn of_all_copies_that_a_journal_leaves_only_the_one_put_back_is_handed_out() {
             let again = Queued { tries: tries + more, ..taken.clone() };
             frontier.retry_again(host, again, Time::from_ms(10));
         }
-        frontier.end_again(host, url.fingerprint());
+        frontier.end_again(host, url.fingerprint(&test_key()));
         frontier.revive(&taken).expect("a life is left");
         tries = crate::limits::TRIES_PER_LIFE * (life + 1);
         lives.push(tries);
@@ -390,7 +395,7 @@ fn of_all_copies_that_a_journal_leaves_only_the_one_put_back_is_handed_out() {
 
 #[test]
 fn a_ghost_that_waits_for_its_time_stays_one_when_the_queue_has_run_dry() {
-    let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default());
+    let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default(), test_key());
     let url = Url::parse("http://h.test/x").expect("a URL");
     let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
     let taken: Queued = Candidate { url: url.clone(), depth: 1, class, via, trail }.into();
@@ -402,7 +407,7 @@ fn a_ghost_that_waits_for_its_time_stays_one_when_the_queue_has_run_dry() {
     frontier.advance(Time::from_ms(10));
     assert_eq!(frontier.pop_ready(), Some(host));
     assert_eq!(frontier.next_url(host).url().map(|queued| queued.tries), Some(3));
-    frontier.complete(host, url.fingerprint());
+    frontier.complete(host, url.fingerprint(&test_key()));
     assert_eq!(frontier.next_url(host), Next::Nothing);
     frontier.release(host, Time::ZERO);
     frontier.advance(Time::from_ms(50));

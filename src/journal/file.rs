@@ -6,6 +6,8 @@
 //! | version, generation | 4 each |
 //! | sequence | 8 |
 //! | checksum (xxh3 of all before) | 8 |
+//!
+//! Checksums of our own files have no key: they are against decay, and no stranger writes them.
 
 use super::JournalError;
 use crate::base::pack::{Pack, Unpack};

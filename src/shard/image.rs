@@ -163,12 +163,13 @@ impl<F> Lore<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
     use crate::frontier::Caps;
     use crate::frontier::seen::SeenLimits;
     use crate::io::sim::SimFile;
 
     fn frontier() -> Frontier<DiskSieve<SimFile>, Pace> {
-        Frontier::with_sieve(DiskSieve::new(SeenLimits::sized(16)), Caps::default())
+        Frontier::with_sieve(DiskSieve::new(SeenLimits::sized(16)), Caps::default(), test_key())
     }
 
     #[test]

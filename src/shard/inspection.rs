@@ -12,7 +12,7 @@ use super::view::{
     UrlState, UrlView,
 };
 use super::{Past, Placement, ShardError};
-use crate::base::WallTime;
+use crate::base::{HashKey, WallTime};
 use crate::config::Settings;
 use crate::flow::{Class, Outcome, OutcomeCounts, Queued, ShardIndex, state_dir};
 use crate::frontier::tails::TailError;
@@ -24,8 +24,8 @@ use crate::journal::{
 };
 use crate::limits::LOOK_TRY_COUNT_MAX;
 use crate::resolve::RobotsState;
-use crate::url::{Fingerprint, HostKey, Url};
-use hashbrown::{HashMap, HashSet};
+use crate::url::{HostKey, Url};
+use std::collections::{HashMap, HashSet};
 
 /// What the journal tells beyond the state it leads to.
 #[derive(Default)]
@@ -37,8 +37,8 @@ pub struct News {
     /// By outcome.
     pub ended_counts: OutcomeCounts,
     pub dead: Vec<(Queued, Outcome, WallTime)>,
-    /// Put back, and not dead again since.
-    revived: HashSet<Fingerprint>,
+    /// Put back, and not dead again since: in the form in which URLs are compared.
+    revived: HashSet<String>,
     /// Hosts that asked us to stay away, and until when.
     waiting: HashMap<HostKey, WallTime>,
 }
@@ -68,13 +68,13 @@ impl<W: Clock + Disk> Inspection<W> {
         world: &W,
         index: ShardIndex,
         past: Past,
-        settings: &Settings,
+        (settings, hash_key): (&Settings, &HashKey),
         host: Option<HostKey>,
     ) -> Result<Inspection<W>, ShardError> {
         let placement = Placement::new(past.shard_count);
         let generation = past.generation;
         let chunks = host.map_or(ChunksWanted::Read, ChunksWanted::ReadOf);
-        let source = Source { settings, placement, index, of: index, generation, chunks };
+        let source = Source { settings, hash_key, placement, index, of: index, generation, chunks };
         let mut try_count = 1;
         loop {
             let is_patient = try_count < LOOK_TRY_COUNT_MAX;
@@ -118,9 +118,9 @@ impl<W: Clock + Disk> Inspection<W> {
         source: Source<'_>,
         name: Option<FileName>,
     ) -> Result<Inspection<W>, ShardError> {
-        let Source { settings, of: index, generation, .. } = source;
+        let Source { settings, hash_key, of: index, generation, .. } = source;
         let clocks = Clocks::of(world, settings.crawl_delay_ms_max);
-        let mut restored = Restored::for_a_look(settings);
+        let mut restored = Restored::for_a_look(settings, hash_key);
         let (mut cut, mut seen_count) = ((0, 0), 0);
         if let Some(name) = name {
             let opened = Opened::open(world, source, name).await?;
@@ -170,7 +170,10 @@ impl<W: Clock + Disk> Inspection<W> {
 
     /// How many pages the host of this name has had, if it is one of those.
     pub fn cold_page_count(&self, name: &str) -> Option<u32> {
-        let count = self.restored.frontier.cold_page_count(HostKey::of(name));
+        let count = self
+            .restored
+            .frontier
+            .cold_page_count(HostKey::of(self.restored.frontier.hash_key(), name));
         (count > 0).then_some(count)
     }
 
@@ -180,7 +183,10 @@ impl<W: Clock + Disk> Inspection<W> {
 
     /// The host of this name, if the shard knows it.
     pub fn host_named(&self, name: &str) -> Option<HostId> {
-        let host = self.restored.frontier.host_by_key(HostKey::of(name))?;
+        let host = self
+            .restored
+            .frontier
+            .host_by_key(HostKey::of(self.restored.frontier.hash_key(), name))?;
         (self.host_name(host) == name).then_some(host)
     }
 
@@ -262,7 +268,8 @@ impl<W: Clock + Disk> Inspection<W> {
     /// Whether a URL that has ended can be put back once more.
     pub fn can_revive(&self, url: &Url) -> bool {
         let host = self.host_named(url.host());
-        host.is_none_or(|host| self.restored.frontier.can_revive(host, url.fingerprint()))
+        let fingerprint = url.fingerprint(self.restored.frontier.hash_key());
+        host.is_none_or(|host| self.restored.frontier.can_revive(host, fingerprint))
     }
 
     /// Puts URLs back into the queues of the shard's hosts, durably: a restart finds them there.
@@ -354,7 +361,7 @@ impl<W: Clock + Disk> Inspection<W> {
 impl News {
     /// Whether the journal puts the URL back and does not bury it again.
     pub fn is_revived(&self, url: &Url) -> bool {
-        self.revived.contains(&url.fingerprint())
+        self.revived.contains(&*url.compared())
     }
 
     fn take(&mut self, entry: &Entry) {
@@ -364,12 +371,12 @@ impl News {
             Entry::Retried { .. } => self.retried_count += 1,
             Entry::Revived(queued) => {
                 self.revived_count += 1;
-                self.revived.insert(queued.url.fingerprint());
+                self.revived.insert(queued.url.compared().into_owned());
             }
             Entry::Ended { outcome, .. } => self.ended_counts.0[*outcome as usize] += 1,
             Entry::Dead { queued, outcome, at } => {
                 self.ended_counts.0[*outcome as usize] += 1;
-                self.revived.remove(&queued.url.fingerprint());
+                self.revived.remove(&*queued.url.compared());
                 self.dead.push((queued.clone(), *outcome, *at));
             }
             Entry::Waiting { host, until } => _ = self.waiting.insert(*host, *until),

@@ -19,7 +19,7 @@
 //! links of the same batch are taken: one that stands in the batch twice is checked again.
 
 use super::memo::{Bases, LinkMemo};
-use crate::base::Time;
+use crate::base::{HashKey, Time};
 use crate::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
 use crate::frontier::{Frontier, Offered, Seen, Sieve};
 use crate::limits::{LINK_BATCH_COUNT, PARCEL_BATCH_COUNT};
@@ -32,6 +32,8 @@ pub trait Ways {
     type Data: Default;
 
     fn frontier(&self) -> RefMut<'_, Frontier<Self::Sieve, Self::Data>>;
+    /// Under which hosts and URLs are hashed.
+    fn hash_key(&self) -> &HashKey;
     fn normaliser(&self) -> &Normaliser;
     /// Whether links may lead to this host.
     fn is_home(&self, host: &str) -> bool;
@@ -76,12 +78,12 @@ struct Link {
 }
 
 impl LinkDesk {
-    /// With so much room for links that are remembered.
-    pub fn new(memory_mb: usize) -> LinkDesk {
+    /// With so much room for links that are remembered; `memo_key` is for those alone.
+    pub fn new(memory_mb: usize, memo_key: HashKey) -> LinkDesk {
         let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
         let found = || Link { key: 0, url: Scratch::default(), again_count: 0 };
         LinkDesk {
-            memo: LinkMemo::new(memory_mb),
+            memo: LinkMemo::new(memory_mb, memo_key),
             found: std::iter::repeat_with(found).take(LINK_BATCH_COUNT).collect(),
             ids: vec![none; LINK_BATCH_COUNT],
         }
@@ -96,7 +98,8 @@ impl LinkDesk {
         depth: u16,
         now: Time,
     ) -> Tally {
-        let (bases, base) = (Bases::of(base), Base::of(base, ways.normaliser()));
+        let host_key = base.host_key(ways.hash_key());
+        let (bases, base) = (self.memo.bases(base, host_key), Base::of(base, ways.normaliser()));
         let mut tally = Tally::default();
         loop {
             let mut links = [(0, ""); LINK_BATCH_COUNT];
@@ -150,7 +153,7 @@ impl LinkDesk {
                     continue;
                 }
             }
-            let id = found.url.id(bases.url().host(), bases.host_key());
+            let id = found.url.id(ways.hash_key(), bases.url().host(), bases.host_key());
             if ways.is_own(id.host) {
                 frontier.foresee(id.fingerprint);
                 (found.key, found.again_count) = (*key, 0);
@@ -340,6 +343,7 @@ mod tests {
     #![allow(clippy::disallowed_types)]
 
     use super::*;
+    use crate::base::hash_key::test_key;
     use crate::frontier::{Caps, MemorySieve};
     use proptest::prelude::*;
     use std::cell::RefCell;
@@ -385,6 +389,7 @@ mod tests {
     struct Half {
         frontier: RefCell<Frontier<Doubtful>>,
         normaliser: Normaliser,
+        hash_key: HashKey,
         sent: RefCell<Parcel>,
         admitted: RefCell<Vec<Queued>>,
     }
@@ -393,8 +398,9 @@ mod tests {
         fn new() -> Half {
             let caps = Caps { host_page_count_max: 20, ..Caps::default() };
             Half {
-                frontier: RefCell::new(Frontier::with_sieve(Doubtful::default(), caps)),
+                frontier: RefCell::new(Frontier::with_sieve(Doubtful::default(), caps, test_key())),
                 normaliser: Normaliser::new(&[]),
+                hash_key: test_key(),
                 sent: RefCell::default(),
                 admitted: RefCell::default(),
             }
@@ -407,6 +413,10 @@ mod tests {
 
         fn frontier(&self) -> RefMut<'_, Frontier<Doubtful>> {
             self.frontier.borrow_mut()
+        }
+
+        fn hash_key(&self) -> &HashKey {
+            &self.hash_key
         }
 
         fn normaliser(&self) -> &Normaliser {
@@ -446,12 +456,12 @@ mod tests {
             }
             let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
             let candidate = Candidate { url, depth: 3, class, via, trail };
-            if half.is_own(candidate.url.host_key()) {
+            if half.is_own(candidate.url.host_key(&test_key())) {
                 let note = |queued: &Queued<&str>| half.admitted(queued);
                 let offered = half.frontier().offer_noting(candidate, Time::ZERO, note);
                 counts[2] += u64::from(matches!(offered, Offered::Dropped(_)));
             } else {
-                half.sent.borrow_mut().push(candidate.url.id(), &candidate.lent());
+                half.sent.borrow_mut().push(candidate.url.id(&test_key()), &candidate.lent());
             }
         }
         counts
@@ -501,7 +511,7 @@ mod tests {
                 1..6,
             ),
         ) {
-            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::new(1));
+            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::new(1, test_key()));
             for (base, hrefs) in &pages {
                 let base = Url::parse(base).expect("a base");
                 let texts = hrefs.iter().map(String::as_str);
@@ -519,7 +529,7 @@ mod tests {
             }
             prop_assert_eq!(once(sent(&half)), once(sent(&naive)));
             for (index, id) in half.sent.borrow().ids().iter().enumerate() {
-                prop_assert_eq!(half.sent.borrow().candidate(index).url.id(), *id);
+                prop_assert_eq!(half.sent.borrow().candidate(index).url.id(&test_key()), *id);
             }
             assert_same(&half, &naive)?;
         }
@@ -529,7 +539,7 @@ mod tests {
         fn links_by_mail_fare_as_links_one_by_one(
             hrefs in prop::collection::vec(href(), 0..400),
         ) {
-            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::new(1));
+            let (half, naive, mut desk) = (Half::new(), Half::new(), LinkDesk::new(1, test_key()));
             let base = Url::parse("http://a.test/").expect("a base");
             let urls = hrefs.iter().filter_map(|href| base.join(href).ok());
             let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
@@ -538,7 +548,7 @@ mod tests {
                 .collect();
             let mut parcel = Parcel::default();
             for candidate in &sent {
-                parcel.push(candidate.url.id(), &candidate.lent());
+                parcel.push(candidate.url.id(&test_key()), &candidate.lent());
             }
             let tally = desk.take(&half, &parcel, Time::ZERO);
             for candidate in &sent {

@@ -6,12 +6,14 @@
 //! URL is known for good: queued, known before, or on its way to the core or the merge that will
 //! judge it. So a hit never hides a URL that nobody has. Owned by one core.
 
+use crate::base::HashKey;
 use crate::base::recent::Recent;
 use crate::limits::LINK_MEMO_COUNT;
 use crate::url::{HostKey, Scheme, Url};
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 pub(super) struct LinkMemo {
+    hash_key: HashKey,
+    starts: Starts,
     recent: Recent,
     /// Room to put a path together.
     path: Vec<u8>,
@@ -25,19 +27,25 @@ pub(super) struct Bases<'u> {
     host_key: HostKey,
     /// Of the path: what a relative link is appended to.
     directory: &'u [u8],
-    origin: u64,
-    whole: u64,
+    /// Where the hashes begin of links to other hosts, of those that are told by origin and path,
+    /// and of those that are told by their whole base.
+    schemes: [u128; 2],
+    origin: u128,
+    whole: u128,
 }
 
-/// Of links to other hosts, by scheme.
-const SCHEME_SEEDS: [u64; 2] = [1, 2];
+/// Where hashes begin: of what stands behind `http://` and `https://`, of origins, of whole bases.
+/// Hashes themselves, so that no text of one kind can stand for one of another.
+#[derive(Clone, Copy)]
+struct Starts([u128; 4]);
 
 impl<'u> Bases<'u> {
-    pub(super) fn of(url: &'u Url) -> Bases<'u> {
-        let hash = |kind, text: &str| xxh3_64_with_seed(text.as_bytes(), kind);
-        let (origin, whole) = (hash(3, url.origin()), hash(4, url.as_str()));
+    fn of(url: &'u Url, host_key: HostKey, hash_key: &HashKey, starts: Starts) -> Bases<'u> {
+        let Starts([http, https, origin, whole]) = starts;
+        let origin = hash_key.hash_behind(origin, url.origin().as_bytes());
+        let whole = hash_key.hash_behind(whole, url.as_str().as_bytes());
         let directory = &url.directory().as_bytes()[url.origin().len()..];
-        Bases { url, host_key: url.host_key(), directory, origin, whole }
+        Bases { url, host_key, directory, schemes: [http, https], origin, whole }
     }
 
     pub(super) fn url(&self) -> &'u Url {
@@ -49,46 +57,48 @@ impl<'u> Bases<'u> {
     }
 
     /// `path` is room to put a path together.
-    fn key(&self, href: &str, path: &mut Vec<u8>) -> u128 {
+    fn key(&self, hash_key: &HashKey, href: &str, path: &mut Vec<u8>) -> u128 {
         let (mut href, mut signs) = (href.as_bytes(), Signs::of(href.as_bytes()));
         if signs.has_fragment {
             // A fragment leads nowhere else, whatever is in it.
             href = &href[..memchr::memchr(b'#', href).unwrap_or(href.len())];
             signs = Signs::of(href);
         }
-        let simple = if signs.is_odd { None } else { self.simple_key(href, path) };
-        simple.unwrap_or_else(|| key_of(href, self.whole))
+        let simple = if signs.is_odd { None } else { self.simple(href, path) };
+        let (start, text) = simple.unwrap_or((self.whole, href));
+        hash_key.hash_behind(start, text)
     }
 
-    /// Of a link without odd bytes. `None` where it takes a parser to say what it means.
-    fn simple_key(&self, bytes: &[u8], path: &mut Vec<u8>) -> Option<u128> {
+    /// Of a link without odd bytes: what its key begins with, and the text behind that. `None`
+    /// where it takes a parser to say what it means.
+    fn simple<'t>(&self, bytes: &'t [u8], path: &'t mut Vec<u8>) -> Option<(u128, &'t [u8])> {
         match bytes {
             [] | [b'?', ..] => None,
-            [b'/', b'/', ..] => Some(self.absolute_key(self.url.scheme(), &bytes[2..])),
-            [b'/', ..] => Some(key_of(bytes, self.origin)),
+            [b'/', b'/', ..] => Some(self.absolute(self.url.scheme(), &bytes[2..])),
+            [b'/', ..] => Some((self.origin, bytes)),
             _ => {
                 if let Some((scheme, rest)) = split_scheme(bytes) {
-                    return Some(self.absolute_key(scheme, rest));
+                    return Some(self.absolute(scheme, rest));
                 }
-                self.relative_key(bytes, path)
+                self.relative(bytes, path)
             }
         }
     }
 
     /// Of what stands behind `//`.
-    fn absolute_key(&self, scheme: Scheme, rest: &[u8]) -> u128 {
+    fn absolute<'t>(&self, scheme: Scheme, rest: &'t [u8]) -> (u128, &'t [u8]) {
         let authority = self.url.authority().as_bytes();
         if scheme == self.url.scheme()
             && let Some((start, path)) = rest.split_at_checked(authority.len())
             && path.first() == Some(&b'/')
             && start.eq_ignore_ascii_case(authority)
         {
-            return key_of(path, self.origin);
+            return (self.origin, path);
         }
-        key_of(rest, SCHEME_SEEDS[usize::from(scheme == Scheme::Https)])
+        (self.schemes[usize::from(scheme == Scheme::Https)], rest)
     }
 
-    fn relative_key(&self, mut href: &[u8], path: &mut Vec<u8>) -> Option<u128> {
+    fn relative<'t>(&self, mut href: &[u8], path: &'t mut Vec<u8>) -> Option<(u128, &'t [u8])> {
         let mut directory = self.directory;
         loop {
             href = match href {
@@ -110,7 +120,7 @@ impl<'u> Bases<'u> {
         path.clear();
         path.extend_from_slice(directory);
         path.extend_from_slice(href);
-        Some(key_of(path, self.origin))
+        Some((self.origin, path))
     }
 }
 
@@ -178,20 +188,23 @@ fn below(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(bound)) & !word & (ONES * 0x80)
 }
 
-fn key_of(text: &[u8], seed: u64) -> u128 {
-    xxh3_128_with_seed(text, seed)
-}
-
 impl LinkMemo {
     /// Of `size_mb` at most.
-    pub(super) fn new(size_mb: usize) -> LinkMemo {
+    pub(super) fn new(size_mb: usize, hash_key: HashKey) -> LinkMemo {
         let count_max = (size_mb << 20) / size_of::<u64>();
-        LinkMemo { recent: Recent::growing(LINK_MEMO_COUNT, count_max), path: Vec::new() }
+        let starts = Starts([0, 1, 2, 3].map(|kind| hash_key.hash(&[kind])));
+        let recent = Recent::growing(LINK_MEMO_COUNT, count_max);
+        LinkMemo { hash_key, starts, recent, path: Vec::new() }
+    }
+
+    /// What the links of a page at `url` stand on.
+    pub(super) fn bases<'u>(&self, url: &'u Url, host_key: HostKey) -> Bases<'u> {
+        Bases::of(url, host_key, &self.hash_key, self.starts)
     }
 
     /// A link's key, of which [`LinkMemo::knows`] is to be asked soon.
     pub(super) fn foresee(&mut self, bases: &Bases<'_>, href: &str) -> u128 {
-        let key = bases.key(href, &mut self.path);
+        let key = bases.key(&self.hash_key, href, &mut self.path);
         self.recent.foresee(key);
         key
     }
@@ -216,9 +229,16 @@ impl LinkMemo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
 
-    fn key(base: &str, href: &str) -> u128 {
-        Bases::of(&Url::parse(base).expect("a base")).key(href, &mut Vec::new())
+    fn memo() -> LinkMemo {
+        LinkMemo::new(1, test_key())
+    }
+
+    fn keys(memo: &LinkMemo, base: &str, hrefs: &[&str]) -> Vec<u128> {
+        let base = Url::parse(base).expect("a base");
+        let bases = memo.bases(&base, HostKey(0));
+        hrefs.iter().map(|href| bases.key(&memo.hash_key, href, &mut Vec::new())).collect()
     }
 
     /// Two links may share a key only if they join to the same URL.
@@ -298,10 +318,15 @@ mod tests {
             "C:/x",
             "../C:/x",
         ];
-        let mut shared = 0;
-        for (one_base, one) in bases.iter().flat_map(|base| hrefs.map(|href| (base, href))) {
-            for (other_base, other) in bases.iter().flat_map(|base| hrefs.map(|h| (base, h))) {
-                if key(one_base, one) != key(other_base, other) {
+        let (mut shared, memo) = (0, memo());
+        let mut links = Vec::new();
+        for base in bases {
+            let keys = keys(&memo, base, &hrefs);
+            links.extend(hrefs.into_iter().zip(keys).map(|(href, key)| (base, href, key)));
+        }
+        for (one_base, one, one_key) in &links {
+            for (other_base, other, other_key) in &links {
+                if one_key != other_key {
                     continue;
                 }
                 let join = |base: &str, href: &str| Url::parse(base).expect("a base").join(href);
@@ -340,16 +365,18 @@ mod tests {
             "http://a.test/d/x",
             "HTTP://A.TEST/d/x#top",
         ];
-        for spelling in spellings {
-            assert_eq!(key(base, spelling), key("http://a.test/", "d/x"), "{spelling}");
+        let memo = memo();
+        let plain = keys(&memo, "http://a.test/", &["d/x"])[0];
+        for (spelling, key) in spellings.into_iter().zip(keys(&memo, base, &spellings)) {
+            assert_eq!(key, plain, "{spelling}");
         }
     }
 
     #[test]
     fn a_link_is_known_once_it_was_remembered() {
-        let mut memo = LinkMemo::new(1);
+        let mut memo = memo();
         let base = Url::parse("http://a.test/x").expect("a base");
-        let bases = Bases::of(&base);
+        let bases = memo.bases(&base, HostKey(0));
         let keys = ["/a", "/b"].map(|href| memo.foresee(&bases, href));
         assert!(keys.iter().all(|key| !memo.knows(*key)));
         memo.remember(keys[1]);

@@ -112,6 +112,7 @@ impl<O: Outbox<Mail>> Mesh<O> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
     use crate::flow::{Class, Trail, Via};
     use crate::io::sim::Sim;
     use crate::io::{Inbox, sim::SimOutbox};
@@ -149,7 +150,7 @@ mod tests {
             for number in numbers {
                 let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
                 let found = Candidate { url: url(number), depth: 1, class, via, trail };
-                mesh.post_link(ShardIndex(1), found.url.id(), &found.lent());
+                mesh.post_link(ShardIndex(1), found.url.id(&test_key()), &found.lent());
             }
             mesh.post(ShardIndex(1), message());
             mesh.flush();
@@ -187,7 +188,7 @@ mod tests {
         let found = Candidate { url, depth: 1, class, via, trail };
         let count = 3 * limits::PARCEL_BYTES_MAX / text.len();
         for _ in 0..count {
-            mesh.post_link(ShardIndex(1), found.url.id(), &found.lent());
+            mesh.post_link(ShardIndex(1), found.url.id(&test_key()), &found.lent());
         }
         mesh.flush();
         let Some(Mail::Batch { messages, .. }) = inbox.try_receive() else { panic!("a batch") };

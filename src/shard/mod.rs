@@ -57,11 +57,11 @@ pub use quiet::{Pulse, Rounds, Verdict};
 pub use recovery::Recovery;
 pub use sabotage::Sabotage;
 
-use crate::base::Time;
 use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
+use crate::base::{HashKey, Time};
 use crate::config::{Settings, Stay};
 use crate::dedup::{Digests, NearTable};
 use crate::fetch::{Client, Patience, TlsPolicy};
@@ -102,6 +102,8 @@ use turns::{Turns, Wanted};
 #[derive(Clone)]
 pub struct Plan {
     pub settings: Settings,
+    /// The crawl's, under which hosts, URLs, domains and addresses are hashed.
+    pub hash_key: HashKey,
     pub placement: Placement,
     /// Upstream resolvers, from the settings or the system.
     pub upstreams: Vec<std::net::SocketAddr>,
@@ -276,6 +278,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             tries: settings.dns_tries,
             allow_private: settings.allow_private,
         };
+        // What is kept in this process alone has a key that no other process had.
+        let own_secret = [world.random_u64(), world.random_u64()].map(u128::from);
+        let own_key = HashKey::new(own_secret[0] << 64 | own_secret[1]);
         let mut turns = Turns::default();
         if recovery.is_some() {
             // Nor is it known who spoke last at which address.
@@ -318,7 +323,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             is_dealt,
             disk: DiskCare::default(),
             costs: Costs::default(),
-            links: RefCell::new(LinkDesk::new(settings.link_memory_mb)),
+            links: RefCell::new(LinkDesk::new(settings.link_memory_mb, own_key)),
             sowing: sowing::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
@@ -495,7 +500,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn return_turn(&self, place: TurnPlace, host: HostKey, used_at: Option<Time>) {
-        let owner = self.plan.placement.of_turn(place);
+        let owner = self.plan.placement.of_turn(&self.plan.hash_key, place);
         if owner == self.index {
             self.turns.borrow_mut().give_back(place, host, used_at);
             self.wake.poke();
@@ -507,11 +512,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
     fn route(&self, candidate: Candidate) {
-        let host = candidate.url.host_key();
+        let host = candidate.url.host_key(&self.plan.hash_key);
         if self.is_own(host) {
             self.offer(candidate);
         } else {
-            self.send(candidate.url.id(), &candidate.lent());
+            self.send(candidate.url.id(&self.plan.hash_key), &candidate.lent());
         }
     }
 
@@ -621,6 +626,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Ways for Shard<W, O, C> {
 
     fn frontier(&self) -> RefMut<'_, Frontier<DiskSieve<W::File>, Pace>> {
         self.frontier.borrow_mut()
+    }
+
+    fn hash_key(&self) -> &HashKey {
+        &self.plan.hash_key
     }
 
     fn normaliser(&self) -> &Normaliser {

@@ -175,7 +175,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             return (Outcome::RedirectRefused, None);
         }
         let target = self.normaliser.normalise(target);
-        let step = trail_step(&target);
+        let step = self.trail_step(&target);
         // To itself with its parameters in another order it may go once, and costs a try.
         let is_back = is_respelled(&queued.url, &target)
             && (target == queued.url || queued.tries_made() >= self.plan.settings.retry_count_max)
@@ -192,12 +192,18 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         (Outcome::Redirected, Some(target))
     }
 
+    /// A URL's name in redirect trails and in the near-duplicate tables.
+    pub(super) fn trail_step(&self, url: &Url) -> u64 {
+        url.fingerprint(&self.plan.hash_key).0 as u64
+    }
+
     fn route_redirect(&self, queued: &Queued, target: Url) {
         if !self.is_home(target.host()) {
             self.tell_if_seed(queued, Outcome::Redirected);
             return self.metrics.borrow_mut().add(Count::LinksOutside, 1);
         }
-        let trail: Trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();
+        let trail: Trail =
+            queued.trail.iter().copied().chain([self.trail_step(&queued.url)]).collect();
         let (depth, class) = (queued.depth, queued.class);
         // A sitemap that has moved is still one.
         let via = if queued.via == Via::Sitemap { Via::Sitemap } else { Via::Redirect };
@@ -397,7 +403,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     async fn near_page(&self, simhash: u64, url: &Url) -> Option<u64> {
-        let page = trail_step(url);
+        let page = self.trail_step(url);
         let mut near = None;
         let mut replies = Vec::new();
         for (owner, blocks) in dedup::masks(simhash, self.plan.placement.shard_count()) {
@@ -464,10 +470,5 @@ pub(super) fn by_status(answer: &Answer) -> Outcome {
 /// Whether both are one URL to us, whatever the order of their parameters: URL seen would not let
 /// the second in.
 fn is_respelled(url: &Url, target: &Url) -> bool {
-    trail_step(url) == trail_step(target)
-}
-
-/// A URL's name in redirect trails and in the near-duplicate tables.
-pub(super) fn trail_step(url: &Url) -> u64 {
-    url.fingerprint().0 as u64
+    url.compared() == target.compared()
 }

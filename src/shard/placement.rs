@@ -3,10 +3,10 @@
 //! The same on every shard. Slots are dealt in equal runs, so that another core count moves whole
 //! runs of slots and nothing is rehashed.
 
+use crate::base::HashKey;
 use crate::flow::{ShardIndex, TurnPlace};
 use crate::limits::SLOT_COUNT;
 use crate::url::{HostKey, Slot};
-use std::hash::Hasher;
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +40,14 @@ impl Placement {
         self.of_slot(host.slot())
     }
 
-    pub fn of_turn(self, place: TurnPlace) -> ShardIndex {
-        let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
-        match place {
-            TurnPlace::Address(IpAddr::V4(v4)) => hasher.write(&v4.octets()),
-            TurnPlace::Address(IpAddr::V6(v6)) => hasher.write(&v6.octets()),
-            TurnPlace::Domain(hash) => hasher.write_u64(hash),
-        }
-        self.of_number(hasher.finish())
+    pub fn of_turn(self, key: &HashKey, place: TurnPlace) -> ShardIndex {
+        let hash = match place {
+            TurnPlace::Address(IpAddr::V4(v4)) => key.hash(&v4.octets()) as u64,
+            TurnPlace::Address(IpAddr::V6(v6)) => key.hash(&v6.octets()) as u64,
+            // A hash under the key already.
+            TurnPlace::Domain(hash) => hash,
+        };
+        self.of_number(hash)
     }
 
     pub fn of_digest(self, digest: &[u8; 20]) -> ShardIndex {

@@ -19,7 +19,6 @@ use crate::resolve::pace_place;
 use crate::url::{HostKey, Url, registrable_domain};
 use std::net::IpAddr;
 use std::time::Duration;
-use xxhash_rust::xxh3::xxh3_64;
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// After a request: when the host may be asked again, by its delay and by what it asked for.
@@ -39,7 +38,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 && let Some(journal) = &self.journal
             {
                 let until = self.clocks().wall_of(until);
-                journal.append(|out| journal::push_waiting(out, url.host_key(), until));
+                journal.append(|out| {
+                    journal::push_waiting(out, url.host_key(&self.plan.hash_key), until)
+                });
             }
             next = next.max(until);
             self.tell_clamped("Retry-After", url, clamped);
@@ -178,8 +179,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             _ => None,
         };
         let has_limit = self.plan.settings.domain_delay_ms > 0;
-        let domain = has_limit.then(|| xxh3_64(registrable_domain(name).as_bytes()));
-        Hands { key: HostKey::of(name), address, domain, has_domain: pace.holds_domain }
+        let hash_key = &self.plan.hash_key;
+        let domain = has_limit.then(|| hash_key.hash(registrable_domain(name).as_bytes()) as u64);
+        Hands { key: HostKey::of(hash_key, name), address, domain, has_domain: pace.holds_domain }
     }
 
     /// True if the host may speak to `address` now. False: it waits in line, still busy.
@@ -216,7 +218,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let is_short = self.is_sabotaged(Sabotage::DelayShort);
         let delay_ms = if is_short { delay_ms * 9 / 10 } else { delay_ms };
         let delay_ms = u32::try_from(delay_ms).unwrap_or(u32::MAX);
-        let (owner, asker) = (self.plan.placement.of_turn(place), self.index);
+        let (owner, asker) = (self.plan.placement.of_turn(&self.plan.hash_key, place), self.index);
         if owner == self.index {
             let wanted = Wanted { host, asker, delay_ms };
             return self.turns.borrow_mut().ask(place, wanted, self.world.now());

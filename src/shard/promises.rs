@@ -124,7 +124,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         record: Option<Stored>,
     ) {
         if self.journal.is_none() {
-            let fingerprint = queued.url.fingerprint();
+            let fingerprint = queued.url.fingerprint(&self.plan.hash_key);
             return self.frontier.borrow_mut().complete(host, fingerprint);
         }
         let sent_counts = self.promises.peers.iter().map(|peer| peer.sent_count.get()).collect();
@@ -170,7 +170,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             let Some(end) = promises.ends.borrow_mut().pop_front() else { continue };
             self.metrics.borrow_mut().add(Count::UrlsEnded, 1);
-            let fingerprint = end.queued.url.fingerprint();
+            let fingerprint = end.queued.url.fingerprint(&self.plan.hash_key);
             let is_page = end.record.is_some_and(|record| record.is_page);
             // In the same breath as the entry: a checkpoint has both or neither.
             self.totals.borrow_mut().ended(end.outcome, is_page);
@@ -178,7 +178,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 if is_failure(end.outcome) {
                     journal::push_dead(out, &end.queued, end.outcome, self.world.wall());
                 } else {
-                    let host = end.queued.url.host_key();
+                    let host = end.queued.url.host_key(&self.plan.hash_key);
                     journal::push_ended(out, host, fingerprint, end.outcome, is_page);
                 }
             });

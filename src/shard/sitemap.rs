@@ -84,7 +84,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             let fate = match page.join(address) {
                 Err(_) => Fate::Refused,
                 Ok(url) if !self.is_home(url.host()) => Fate::Outside,
-                Ok(url) => self.route_sitemap(url, 0, page.host_key()),
+                Ok(url) => self.route_sitemap(url, 0, page.host_key(&self.plan.hash_key)),
             };
             self.count_fates([fate]);
         }
@@ -119,8 +119,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             metrics.add(Count::SitemapUrlsRefused, refused_count);
         }
         let named_by = queued.trail.first().filter(|_| queued.via == Via::Sitemap);
-        let submitter = named_by.map_or(queued.url.host_key(), |key| HostKey(*key));
-        let scope = Scope::new(&queued.url, submitter);
+        let submitter =
+            named_by.map_or(queued.url.host_key(&self.plan.hash_key), |key| HostKey(*key));
+        let scope = Scope::new(&queued.url, submitter, &self.plan.hash_key);
         let mut locs = listed.locs();
         loop {
             let batch = locs.by_ref().take(ROUTED_AT_ONCE);
@@ -145,7 +146,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if is_index && queued.depth >= SITEMAP_INDEX_DEPTH_MAX {
             return Fate::OverCap;
         }
-        if !self.sitemaps.borrow_mut().book(queued.url.host_key(), is_index) {
+        if !self.sitemaps.borrow_mut().book(queued.url.host_key(&self.plan.hash_key), is_index) {
             return Fate::OverCap;
         }
         if is_index {

@@ -59,7 +59,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             // Each step from its own time: those that were taken late would all be due at once.
             let now = self.world.now();
             for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
-                let host = candidate.url.host_key();
+                let host = candidate.url.host_key(&self.plan.hash_key);
                 self.offer(candidate);
                 self.spread_start(host, now);
             }

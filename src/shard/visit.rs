@@ -5,7 +5,6 @@
 //! the answer about its robots.txt has come.
 
 use super::health::{Fitness, Sign};
-use super::page::trail_step;
 use super::promises::Stored;
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
@@ -53,7 +52,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if queued.via == Via::Robots && !self.is_waited_for(&queued.url) {
             self.let_go(host, hands);
             self.refund_budget();
-            self.frontier.borrow_mut().complete(host, queued.url.fingerprint());
+            let fingerprint = queued.url.fingerprint(&self.plan.hash_key);
+            self.frontier.borrow_mut().complete(host, fingerprint);
             return self.release(host, Time::ZERO);
         }
         let prospect = self.prospect(host, &queued).await;
@@ -259,7 +259,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// The server wants the URL's parameters in another order: it is asked for once more, so, in
     /// its host's next turn. To URL seen it is the same URL, so it cannot come as a new one.
     pub(super) fn respell(&self, host: HostId, queued: Queued, target: Url, at: Time) {
-        let trail = queued.trail.iter().copied().chain([trail_step(&queued.url)]).collect();
+        let trail = queued.trail.iter().copied().chain([self.trail_step(&queued.url)]).collect();
         let tries = queued.tries + 1;
         self.retry(host, Queued { url: target, trail, tries, ..queued }, at);
     }

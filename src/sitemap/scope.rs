@@ -9,19 +9,22 @@
 //! Scheme and port are not compared, against the letter of the protocol: sites that moved to https
 //! list either, and robots.txt and the pace of the URL's own origin apply all the same.
 
+use crate::base::HashKey;
 use crate::url::{HostKey, Url};
 
 /// One sitemap's reach.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Scope<'a> {
     sitemap: &'a Url,
     submitter: HostKey,
+    hash_key: &'a HashKey,
 }
 
 impl<'a> Scope<'a> {
-    /// `submitter`: the host whose robots.txt named the sitemap, or the index that named it.
-    pub fn new(sitemap: &'a Url, submitter: HostKey) -> Scope<'a> {
-        Scope { sitemap, submitter }
+    /// `submitter`: the host whose robots.txt named the sitemap, or the index that named it; its
+    /// key is under `hash_key`.
+    pub fn new(sitemap: &'a Url, submitter: HostKey, hash_key: &'a HashKey) -> Scope<'a> {
+        Scope { sitemap, submitter, hash_key }
     }
 
     pub fn submitter(&self) -> HostKey {
@@ -29,7 +32,7 @@ impl<'a> Scope<'a> {
     }
 
     pub fn allows(&self, listed: &Url) -> bool {
-        listed.host_key() == self.submitter
+        listed.host_key(self.hash_key) == self.submitter
             || (listed.host() == self.sitemap.host()
                 && listed.path_and_query().starts_with(directory(self.sitemap)))
     }
@@ -45,6 +48,7 @@ fn directory(url: &Url) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
 
     fn url(text: &str) -> Url {
         Url::parse(text).expect("a test's URL")
@@ -53,7 +57,8 @@ mod tests {
     #[test]
     fn rfc_a_sitemap_speaks_for_its_directory_and_for_the_host_that_named_it() {
         let sitemap = url("http://cdn.test/maps/a.xml?list=/x/");
-        let scope = Scope::new(&sitemap, HostKey::of("shop.test"));
+        let key = test_key();
+        let scope = Scope::new(&sitemap, HostKey::of(&key, "shop.test"), &key);
         for listed in ["http://shop.test/", "https://shop.test:8443/x?y", "http://cdn.test/maps/"] {
             assert!(scope.allows(&url(listed)), "{listed}");
         }
@@ -65,7 +70,8 @@ mod tests {
     #[test]
     fn a_host_that_names_its_own_sitemap_is_spoken_for_whole() {
         let sitemap = url("http://shop.test/deep/down/a.xml");
-        let scope = Scope::new(&sitemap, HostKey::of("shop.test"));
+        let key = test_key();
+        let scope = Scope::new(&sitemap, HostKey::of(&key, "shop.test"), &key);
         assert!(scope.allows(&url("http://shop.test/elsewhere")));
         assert!(!scope.allows(&url("http://other.test/deep/down/")));
     }

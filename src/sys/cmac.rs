@@ -1,15 +1,15 @@
-//! AES-CMAC (RFC 4493, NIST SP 800-38B): the keyed function behind every hash of what strangers name.
+//! AES-CMAC (RFC 4493, NIST SP 800-38B): the keyed function behind hashes of what strangers name.
 //!
 //! In: a key of 128 bits, texts. Out: 128 bits each, which nobody can foresee or make collide
-//! without the key: CMAC is a pseudo-random function as long as AES is a cipher. SipHash-1-3 was the
-//! other choice. It takes 183 instructions for a link of 22 bytes and 268 for a URL of 58, this 105
-//! and 133 with the processor's AES instructions (xxh3_128 without a key: 70 and 96). They are in
-//! every processor that has AVX2, though not in the x86-64-v3 level, so the processor is asked for
-//! them when a key is made. Without them the safe twin gives the same values, as it must, for they
-//! are on disk, but more slowly; it is also the oracle in the tests.
+//! without the key: CMAC is a pseudo-random function as long as AES is a cipher. SipHash-1-3 was
+//! the other choice. It takes 183 instructions for a link of 22 bytes and 268 for a URL of 58, this
+//! 105 and 133 with the processor's AES instructions (xxh3_128 without a key: 70 and 96). They are
+//! in every processor that has AVX2, though not in the x86-64-v3 level, so the processor is asked
+//! for them when a key is made. Without them the safe twin gives the same values, as it must, for
+//! they are on disk, but more slowly; it is also the oracle in the tests.
 //!
-//! Unsafe is a load of sixteen bytes out of an array of sixteen, and the naming of instructions that
-//! [`Cmac::new`] has asked the processor for: no safe code has AES instructions.
+//! Unsafe is a load of sixteen bytes out of an array of sixteen, and the naming of instructions
+//! that [`Cmac::new`] has asked the processor for: no safe code has AES instructions.
 
 /// A key, expanded. Belongs to whoever has a copy.
 #[derive(Clone)]
@@ -199,8 +199,8 @@ fn expand(key: Block) -> RoundKeys {
     keys
 }
 
-/// FIPS 197 5.1.1: the inverse in the field, and an affine map of it. The powers of three and of its
-/// inverse meet every byte but zero once.
+/// FIPS 197 5.1.1: the inverse in the field, and an affine map of it. The powers of three and of
+/// its inverse meet every byte but zero once.
 static SUBSTITUTES: [u8; 256] = {
     let mut table = [0x63; 256];
     let (mut power, mut inverse) = (1u8, 1u8);

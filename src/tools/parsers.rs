@@ -6,6 +6,7 @@
 
 mod sitemap;
 
+use crate::base::HashKey;
 use crate::base::escape_cut;
 use crate::control::json_line;
 use crate::html::{LinkKind, LolReader, PageReader, RobotsMeta};
@@ -93,7 +94,7 @@ struct UrlAnswer<'a> {
     normal: &'a str,
     /// What the fingerprint is of: URLs that are the same here are fetched once.
     compared: &'a str,
-    /// The normal form's, as is the slot.
+    /// The normal form's, as are slot and fingerprint: what a crawl with the secret 0 would have.
     host: &'a str,
     slot: u16,
     fingerprint: String,
@@ -106,14 +107,15 @@ fn try_url(question: UrlQuestion) -> Result<Value, String> {
             .map_err(|error| format!("{}: {error}", escape_cut(&question.url, 200)))?,
         None => parse_url(&question.url)?,
     };
+    let hash_key = HashKey::new(0);
     let normal = Normaliser::new(&[]).normalise(url.clone());
     value(UrlAnswer {
         url: url.as_str(),
         normal: normal.as_str(),
         compared: &normal.compared(),
         host: normal.host(),
-        slot: normal.host_key().slot().0,
-        fingerprint: format!("{:032x}", normal.fingerprint().0),
+        slot: normal.host_key(&hash_key).slot().0,
+        fingerprint: format!("{:032x}", normal.fingerprint(&hash_key).0),
     })
 }
 

@@ -33,12 +33,12 @@ pub use normal::Normaliser;
 pub use scratch::{Base, Scratch};
 pub use skeleton::Skeleton;
 
+use crate::base::HashKey;
 use crate::limits::{FINGERPRINT_HOST_BITS, SLOT_BITS, URL_BYTES_MAX};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
@@ -123,14 +123,16 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
-/// 64-bit hash of the host name: decides the slot, and with it the core, that owns the host.
+/// 64-bit hash of the host name under the crawl's key: decides the slot, and with it the core, that
+/// owns the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostKey(pub u64);
 
-/// 128-bit hash of a normalised URL's compared form: its identity in URL-seen. The top 40 bits are
-/// its host's key's: sorted fingerprints are ordered by slot, so that another number of cores can
-/// split them by range, and by host, so that the links of a page are found in one place. The other
-/// 88 are of the form's own xxh3. Whoever wants evenly spread bits takes those.
+/// 128-bit hash of a normalised URL's compared form under the crawl's key: its identity in
+/// URL-seen. The top 40 bits are its host's key's: sorted fingerprints are ordered by slot, so that
+/// another number of cores can split them by range, and by host, so that the links of a page are
+/// found in one place. The other 88 are of the whole form. Whoever wants evenly spread bits takes
+/// those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u128);
 
@@ -147,16 +149,16 @@ pub struct UrlId {
 
 impl UrlId {
     /// `text` is the URL's, and its path begins at `path_start`.
-    fn of(host: HostKey, text: &str, path_start: usize) -> UrlId {
-        let compared = compared(text, path_start);
-        UrlId { host, fingerprint: Fingerprint::new(host, xxh3_128(compared.as_bytes())) }
+    fn of(key: &HashKey, host: HostKey, text: &str, path_start: usize) -> UrlId {
+        let hash = key.hash(compared(text, path_start).as_bytes());
+        UrlId { host, fingerprint: Fingerprint::new(host, hash) }
     }
 }
 
 impl HostKey {
     /// `host` is in serialised form: lower case, Punycode, no trailing port.
-    pub fn of(host: &str) -> HostKey {
-        HostKey(xxh3_64(host.as_bytes()))
+    pub fn of(key: &HashKey, host: &str) -> HostKey {
+        HostKey(key.hash(host.as_bytes()) as u64)
     }
 
     pub fn slot(self) -> Slot {
@@ -369,8 +371,8 @@ impl<T: Text> Url<T> {
         &self.text[self.parts.scheme.host_start()..self.parts.path_start as usize]
     }
 
-    pub fn host_key(&self) -> HostKey {
-        HostKey::of(self.host())
+    pub fn host_key(&self, key: &HashKey) -> HostKey {
+        HostKey::of(key, self.host())
     }
 
     /// The form of a normalised URL in which it is compared: its query parameters are sorted.
@@ -379,13 +381,13 @@ impl<T: Text> Url<T> {
     }
 
     /// Meaningful for normalised URLs: of [`Url::compared`], so equal for two orders of one query.
-    pub fn fingerprint(&self) -> Fingerprint {
-        self.id().fingerprint
+    pub fn fingerprint(&self, key: &HashKey) -> Fingerprint {
+        self.id(key).fingerprint
     }
 
     /// The URL's two hashes.
-    pub fn id(&self) -> UrlId {
-        UrlId::of(self.host_key(), &self.text, self.parts.path_start as usize)
+    pub fn id(&self, key: &HashKey) -> UrlId {
+        UrlId::of(key, self.host_key(key), &self.text, self.parts.path_start as usize)
     }
 
     /// Where the path ends: at the `?`, or with the text.

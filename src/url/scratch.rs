@@ -4,6 +4,7 @@
 //! between two uses means nothing.
 
 use super::{HostKey, Normaliser, Parts, Scheme, Url, UrlError, UrlId, plain, reference};
+use crate::base::HashKey;
 
 pub struct Scratch {
     text: String,
@@ -88,9 +89,10 @@ impl Scratch {
     }
 
     /// As [`Url::id`]; `host_key` is that of a host it may be of, to be spared its hash.
-    pub fn id(&self, host: &str, host_key: HostKey) -> UrlId {
-        let key = if self.host() == host { host_key } else { HostKey::of(self.host()) };
-        UrlId::of(key, &self.text, self.parts.path_start as usize)
+    pub fn id(&self, key: &HashKey, host: &str, host_key: HostKey) -> UrlId {
+        let is_same = self.host() == host;
+        let host_key = if is_same { host_key } else { HostKey::of(key, self.host()) };
+        UrlId::of(key, host_key, &self.text, self.parts.path_start as usize)
     }
 
     pub fn url(&self) -> Url<&str> {
@@ -101,6 +103,7 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
     use crate::url::tests::{corpus_text, url_text};
     use proptest::prelude::*;
 
@@ -113,8 +116,9 @@ mod tests {
         let joined = scratch.join(&Base::of(base, normaliser), reference, normaliser, |_| true);
         prop_assert_eq!(joined.is_ok(), expected.is_ok());
         if let Ok(expected) = expected {
-            let host = base.host();
-            prop_assert_eq!(scratch.id(host, base.host_key()), expected.id(), "{}", reference);
+            let key = test_key();
+            let id = scratch.id(&key, base.host(), base.host_key(&key));
+            prop_assert_eq!(id, expected.id(&key), "{}", reference);
             prop_assert_eq!(scratch.url(), expected.lent());
         }
         Ok(())

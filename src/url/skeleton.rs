@@ -7,11 +7,12 @@
 //! that is all text and stood there before, so `/a/b/a/b` is `/a/b`. Percent-escapes are letters of
 //! some script and stay as they are.
 //!
-//! A hash, made in one pass without memory. It has no secret: whoever can choose words can also
-//! choose as many shapes as they like, and is met by the host's budget.
+//! What is left is a text, which is hashed with the crawl's key: whoever can choose words can
+//! choose as many shapes as they like, and is met by the host's budget, but none that is taken for
+//! another.
 
 use super::{Text, Url};
-use xxhash_rust::xxh3::xxh3_64;
+use crate::base::HashKey;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Skeleton(pub u64);
@@ -25,15 +26,15 @@ const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 impl Skeleton {
     /// Meaningful for normalised URLs, and among URLs of one host. Of the compared form: a trap
     /// that shuffles its parameters has one shape.
-    pub fn of<T: Text>(url: &Url<T>) -> Skeleton {
-        Skeleton::of_target(&url.compared().as_bytes()[url.parts.path_start as usize..])
+    pub fn of<T: Text>(key: &HashKey, url: &Url<T>) -> Skeleton {
+        Skeleton::of_target(key, &url.compared().as_bytes()[url.parts.path_start as usize..])
     }
 
     /// Of `/path?query`, its parameters in order.
-    fn of_target(target: &[u8]) -> Skeleton {
+    fn of_target(key: &HashKey, target: &[u8]) -> Skeleton {
         let question = target.iter().position(|byte| *byte == b'?');
         let path = &target[..question.unwrap_or(target.len())];
-        let mut shape = Shape::default();
+        let mut shape = Shape(Vec::with_capacity(target.len()));
         let segments = || path[1..].split(|byte| *byte == b'/');
         // A bit for each segment so far, by length and first letter: most are told apart by it.
         let mut seen_bits = 0u64;
@@ -54,30 +55,20 @@ impl Skeleton {
             shape.feed(b'?');
             shape.parameters(&target[question + 1..], b'&');
         }
-        shape.finish()
+        Skeleton(key.hash(&shape.0) as u64)
     }
 }
 
-/// What stays is hashed word by word.
-#[derive(Default)]
-struct Shape(u64);
+/// What stays.
+struct Shape(Vec<u8>);
 
 impl Shape {
     fn feed(&mut self, byte: u8) {
-        self.mix(u64::from(byte));
+        self.0.push(byte);
     }
 
     fn feed_word(&mut self, word: &[u8]) {
-        self.mix(xxh3_64(word));
-    }
-
-    /// Not commutative: the order of words is part of the shape.
-    fn mix(&mut self, value: u64) {
-        self.0 = (self.0.rotate_left(23) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(self) -> Skeleton {
-        Skeleton(self.0 ^ (self.0 >> 32))
+        self.0.extend_from_slice(word);
     }
 
     /// A segment of the path: `name;parameter=value`.
@@ -213,10 +204,12 @@ fn uuid(text: &[u8], run_bytes: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
     use proptest::prelude::*;
 
     fn skeleton(target: &str) -> Skeleton {
-        Skeleton::of(&Url::parse(&format!("http://h.test{target}")).expect("a test's URL"))
+        let url = Url::parse(&format!("http://h.test{target}")).expect("a test's URL");
+        Skeleton::of(&test_key(), &url)
     }
 
     #[test]
@@ -291,7 +284,7 @@ mod tests {
                 .collect();
             // In a name a digit may change the order in which parameters are compared.
             let shape = |target: &str| Url::parse(&format!("http://h.test{target}")).map(|url| {
-                Skeleton::of_target(url.path_and_query().as_bytes())
+                Skeleton::of_target(&test_key(), url.path_and_query().as_bytes())
             });
             prop_assert_eq!(shape(&target), shape(&shifted), "{} {}", target, shifted);
         }
@@ -309,7 +302,7 @@ mod tests {
         #[test]
         fn nothing_panics(target in "/\\PC{0,80}") {
             if let Ok(url) = Url::parse(&format!("http://h.test{target}")) {
-                Skeleton::of(&url);
+                Skeleton::of(&test_key(), &url);
             }
         }
     }

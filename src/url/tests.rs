@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types)]
 
 use super::*;
+use crate::base::hash_key::made_to_collide;
 use proptest::prelude::*;
 
 fn plain_parse(text: &str) -> Option<Result<Url, UrlError>> {
@@ -329,4 +330,22 @@ fn user_info_never_reaches_the_wire() {
     {
         assert_eq!(Url::parse(text).map(|url| url.to_string()), Ok("http://a.example/b".into()));
     }
+}
+
+#[test]
+fn hosts_and_urls_made_to_collide_have_keys_and_fingerprints_of_their_own_in_every_crawl() {
+    let keys = [1, 2, 3].map(HashKey::new);
+    let [host, made_host] = made_to_collide("host");
+    let url = |text: &str| Url::parse(text).expect("a URL");
+    let [victim, made] = made_to_collide("url").map(url);
+    assert_eq!(victim.host(), made.host());
+    for key in &keys {
+        assert_ne!(HostKey::of(key, host), HostKey::of(key, made_host));
+        let [victim, made] = [&victim, &made].map(|url| url.id(key));
+        assert_eq!(victim.host, made.host);
+        assert_ne!(victim.fingerprint.0 as u64, made.fingerprint.0 as u64);
+    }
+    let ids = keys.each_ref().map(|key| victim.id(key));
+    assert!(ids[0].host != ids[1].host && ids[0].fingerprint != ids[1].fingerprint);
+    assert!(ids[1].host != ids[2].host && ids[1].fingerprint != ids[2].fingerprint);
 }

@@ -175,6 +175,7 @@ impl Web {
                 }
             }
             (target, _) if let Some(bodies) = &self.bodies => {
+                // The web draws by it, and keeps nothing: no key is needed.
                 let key = mix(draw, xxh3_64(target.as_bytes()));
                 let index = bodies.index(key);
                 Reply { gzip: true, ..Reply::new(200, Answer::Body { index, key }) }

@@ -2,6 +2,7 @@
 
 use crate::dice::Dice;
 use crate::engine::{Target, scale, texts};
+use nephila::base::HashKey;
 use nephila::limits::URL_BYTES_MAX;
 use nephila::url::{HostKey, Normaliser, Url, UrlError, registrable_domain};
 use nephila::warc::surt;
@@ -51,7 +52,8 @@ fn check_url(url: &Url) {
     assert_eq!([url.origin(), url.path_and_query()].concat(), text);
     assert_eq!(Url::parse(text).as_ref(), Ok(url), "serialised form parses to itself");
     assert_eq!(&Url::rebuild(url.origin(), url.path_and_query()), url);
-    assert_eq!(url.host_key(), HostKey::of(url.host()));
+    let hash_key = HashKey::new(7);
+    assert_eq!(url.host_key(&hash_key), HostKey::of(&hash_key, url.host()));
     let domain = registrable_domain(url.host());
     assert!(url.host().ends_with(domain) || url.host().trim_end_matches('.').ends_with(domain));
     let mut key = Vec::new();

@@ -2,6 +2,8 @@
 
 use super::tls_policy::{Certified, believing, secure};
 use super::*;
+use crate::base::hash_key::made_to_collide;
+use crate::url::Url;
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 
@@ -302,4 +304,22 @@ fn a_second_connection_resumes_the_session() {
             assert_eq!(connection(), Connection::OpenedTls { resumed: true });
         },
     );
+}
+
+/// The pool knew origins by 64 bits of a hash that anyone can compute.
+#[test]
+fn no_request_goes_over_a_connection_that_was_verified_for_a_name_made_to_collide() {
+    let [victim, made] = made_to_collide("origin");
+    let made_host = Url::parse(&format!("{made}/")).expect("a URL").host().to_owned();
+    on_every_network(|stage| {
+        let certified = Certified::new(&[&made_host]);
+        let stage = stage.with(patience(), believing(&certified));
+        stage.listen(10_543, secure(certified.config()), |_| vec![say(page("mine"))]);
+        assert_eq!(stage.outcome(&format!("{made}/a")), Outcome::Fetched);
+        assert_eq!(stage.client.idle_count(), 1, "kept for the next request");
+        let stolen = stage.fetch(&format!("{victim}/page")).0;
+        assert_ne!(stolen.outcome, Outcome::Fetched, "its name is not in the certificate");
+        let asked = stage.asked();
+        assert_eq!((asked.len(), asked[0].path()), (1, "/a"));
+    });
 }

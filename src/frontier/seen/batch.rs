@@ -119,6 +119,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::hash_key::test_key;
 
     #[test]
     fn candidates_come_back_as_they_went_in_over_many_pieces() {
@@ -137,14 +138,18 @@ mod tests {
         };
         for number in 0..3_000 {
             let candidate = made(number);
-            batch.push(candidate.url.fingerprint(), &candidate.lent(), Time(number as u64 + 5));
+            batch.push(
+                candidate.url.fingerprint(&test_key()),
+                &candidate.lent(),
+                Time(number as u64 + 5),
+            );
         }
         assert!(batch.pieces.len() > 10, "one piece proves nothing");
         assert_eq!(batch.since, Some(Time(5)));
         for (number, candidate) in batch.candidates().enumerate() {
             assert_eq!(candidate, made(number));
             let needle = batch.needles()[number];
-            assert_eq!(Fingerprint(needle.fingerprint()), candidate.url.fingerprint());
+            assert_eq!(Fingerprint(needle.fingerprint()), candidate.url.fingerprint(&test_key()));
             assert_eq!(needle.index as usize, number);
         }
         assert_eq!(batch.candidates().count(), 3_000);

@@ -7,9 +7,9 @@
 //! | index | 16 a block | the first fingerprint of each block |
 //! | trailer | 64 | magic, version, block count, count, last fingerprint, checksums |
 //!
-//! A block's checksum (xxh3) is seeded with the run's serial and covers the block's number, so a
-//! block in the wrong place, or of another file, is damage too. The index stays in RAM, half a bit
-//! a URL. Invariant: an open [`Run`] is whole, if its blocks prove right when read.
+//! A block's checksum (xxh3, against decay) is seeded with the run's serial and covers the block's
+//! number, so a block in the wrong place, or of another file, is damage too. The index stays in
+//! RAM, half a bit a URL. Invariant: an open [`Run`] is whole, if its blocks prove right when read.
 
 use super::SeenError;
 use crate::base::pack::{Pack, Unpack};

@@ -2,6 +2,7 @@
 
 use super::writer::RunWriter;
 use super::*;
+use crate::base::hash_key::{made_to_collide, test_key};
 use crate::flow::{Class, Trail, Via};
 use crate::io::sim::{Sim, SimFile, SimWorld};
 use crate::io::{Clock, Disk, Random, Spawn};
@@ -56,7 +57,7 @@ impl Bench {
 
     fn offer(&self, candidate: Candidate) {
         let mut sieve = self.sieve.borrow_mut();
-        let fingerprint = candidate.url.fingerprint();
+        let fingerprint = candidate.url.fingerprint(&test_key());
         self.offered.borrow_mut().insert(candidate.url.clone());
         match sieve.probe(fingerprint) {
             Seen::New => {
@@ -217,7 +218,7 @@ fn deferred_candidates_are_settled_in_the_order_in_which_they_came() {
         assert_eq!(bench.sieve.borrow().runs().runs.len(), 1);
         let late: Vec<Candidate> = [900, 700, 800, 700, 3, 600].map(candidate).into();
         for candidate in &late {
-            let fingerprint = candidate.url.fingerprint();
+            let fingerprint = candidate.url.fingerprint(&test_key());
             bench.sieve.borrow_mut().defer(fingerprint, &candidate.lent(), world.now());
         }
         assert_eq!(bench.sieve.borrow().deferred().collect::<Vec<_>>(), late);
@@ -244,7 +245,7 @@ fn what_waits_for_a_merge_waits_once_and_is_taken_once() {
         assert!(bench.sieve.borrow().seen_figures(world.now()).run_count > 0);
         // The filter takes few that are new for known.
         let doubtful = (2_000..1_000_000).map(candidate).find(|candidate| {
-            bench.sieve.borrow_mut().probe(candidate.url.fingerprint()) == Seen::Later
+            bench.sieve.borrow_mut().probe(candidate.url.fingerprint(&test_key())) == Seen::Later
         });
         let doubtful = doubtful.expect("the filter is wrong at times");
         (0..3).for_each(|_| bench.offer(doubtful.clone()));
@@ -262,7 +263,7 @@ fn a_merge_is_due_by_count_by_bytes_by_age_or_when_the_shard_is_idle() {
         let bench = Bench::open(&world, limits, &SeenImage::default()).await;
         let defer = |number| {
             let candidate = candidate(number);
-            let fingerprint = candidate.url.fingerprint();
+            let fingerprint = candidate.url.fingerprint(&test_key());
             bench.sieve.borrow_mut().defer(fingerprint, &candidate.lent(), world.now());
         };
         let is_due = |is_idle, now| {
@@ -343,7 +344,11 @@ fn a_bit_that_flips_under_a_sieve_is_found_by_its_next_merge() {
         file.truncate(0).await.expect("empty");
         file.append(bytes).await.expect("full again");
         let late = candidate(7);
-        bench.sieve.borrow_mut().defer(late.url.fingerprint(), &late.lent(), world.now());
+        bench.sieve.borrow_mut().defer(
+            late.url.fingerprint(&test_key()),
+            &late.lent(),
+            world.now(),
+        );
         assert!(bench.start_job(true));
         while bench.active_count.get() > 0 {
             bench.pause(100).await;
@@ -374,7 +379,7 @@ fn a_sieve_opened_from_its_image_knows_what_is_in_its_runs_and_what_it_does_not_
         let superseded = again.sieve.borrow_mut().leftovers().superseded().to_vec();
         assert_eq!(superseded, unnamed, "an older checkpoint may name them");
         for url in bench.taken.borrow().iter() {
-            let fingerprint = url.fingerprint();
+            let fingerprint = url.fingerprint(&test_key());
             let seen = again.sieve.borrow_mut().probe(fingerprint);
             assert!(fresh.contains(&fingerprint) || seen == Seen::Later, "{url}: {seen:?}");
         }
@@ -419,7 +424,11 @@ fn a_sieve_whose_disk_is_slow_says_that_it_is_backed_up() {
         assert!(!bench.sieve.borrow().is_backed_up());
         (0..128).for_each(|number| {
             let late = candidate(number);
-            bench.sieve.borrow_mut().defer(late.url.fingerprint(), &late.lent(), world.now());
+            bench.sieve.borrow_mut().defer(
+                late.url.fingerprint(&test_key()),
+                &late.lent(),
+                world.now(),
+            );
         });
         assert!(bench.sieve.borrow().is_backed_up(), "two batches' worth");
         bench.drain().await;
@@ -444,5 +453,19 @@ fn sorting_in_steps_equals_sorting() {
                 assert!(order::sorted(&items, &world).await == expected, "{host_mask} {count}");
             }
         }
+    });
+}
+
+/// The recent fingerprints are told by half of their bits.
+#[test]
+fn a_url_is_not_known_because_one_was_made_to_look_like_it() {
+    in_sim(5, async |world| {
+        let bench = Bench::open(&world, small(256), &SeenImage::default()).await;
+        let [victim, made] = made_to_collide("url")
+            .map(|text| Url::parse(text).expect("a URL").fingerprint(&test_key()));
+        let mut sieve = bench.sieve.borrow_mut();
+        sieve.admit(made);
+        assert!(sieve.knows_early(made), "it was taken");
+        assert!(!sieve.knows_early(victim) && sieve.probe(victim) == Seen::New);
     });
 }

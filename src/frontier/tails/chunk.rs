@@ -2,7 +2,7 @@
 //!
 //! | part | bytes | what |
 //! |---|---|---|
-//! | checksum | 8 | xxh3 of all that follows, seeded with segment and offset |
+//! | checksum | 8 | xxh3 of all that follows, seeded with segment and offset, against decay |
 //! | host | 8 | the host's key |
 //! | size, count | 2 + 2 | of the records |
 //! | magic | 4 | |

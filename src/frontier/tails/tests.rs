@@ -2,6 +2,7 @@
 //! random programs are in `frontier::model_tests`.
 
 use super::*;
+use crate::base::hash_key::test_key;
 use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
 use crate::flow::{Candidate, Via};
@@ -73,7 +74,7 @@ impl Bench {
         let opened = open(world, Path::new(DIRECTORY), Vec::new()).await;
         let image = opened.expect("a disk");
         let files = Files::new(Path::new(DIRECTORY).to_owned());
-        let mut frontier = Frontier::<MemorySieve, ()>::new(caps);
+        let mut frontier = Frontier::<MemorySieve, ()>::new(caps, test_key());
         frontier.adopt_segments(&image);
         Rc::new(Bench {
             world: world.clone(),
@@ -417,7 +418,8 @@ fn a_chunk_that_is_evicted_while_it_is_read_is_not_used() {
         let bench = Bench::open(&world, caps).await;
         (0..20).for_each(|_| _ = bench.offer(1, Class::Low));
         bench.settle().await;
-        let host = bench.frontier.borrow().host_by_key(HostKey::of("h1.test")).expect("met");
+        let host =
+            bench.frontier.borrow().host_by_key(HostKey::of(&test_key(), "h1.test")).expect("met");
         let (drained, is_more) = bench.frontier.borrow_mut().drain_host(host);
         drained.iter().for_each(|queued| bench.take(host, queued));
         assert!(is_more, "asked for");
@@ -470,7 +472,9 @@ fn a_read_of_a_tail_that_is_gone_does_nothing_to_the_one_in_its_place() {
         let bench = Bench::open(&world, caps).await;
         (0..20).for_each(|_| _ = bench.offer(1, Class::Low));
         bench.settle().await;
-        let id = |name| bench.frontier.borrow().host_by_key(HostKey::of(name)).expect("met");
+        let id = |name| {
+            bench.frontier.borrow().host_by_key(HostKey::of(&test_key(), name)).expect("met")
+        };
         let (host, other) = (id("h1.test"), HostId(1));
         bench.frontier.borrow_mut().drain_host(host);
         let job = bench.frontier.borrow_mut().next_tail_job().expect("a refill");
@@ -571,7 +575,7 @@ fn tails_restored_from_an_image_are_as_they_were_and_other_segments_are_supersed
         let opened = open(&world, Path::new(DIRECTORY), segments).await;
         let image = opened.expect("what was written");
         let files = Files::new(Path::new(DIRECTORY).to_owned());
-        let mut new = Frontier::<MemorySieve, ()>::new(caps(0));
+        let mut new = Frontier::<MemorySieve, ()>::new(caps(0), test_key());
         new.adopt_segments(&image);
         assert_eq!(new.segment_leftovers().superseded(), ["queue-2-000900.seg"]);
         {
@@ -621,7 +625,7 @@ fn an_image_that_does_not_fit_its_files_is_refused() {
         let long = SegmentImage { size_bytes: segment.size_bytes + 1, ..segment };
         let what = "shorter than the checkpoint says";
         assert_eq!(opened(long).await, Err(TailError::damaged(&segment.name(), what)));
-        let mut other = Frontier::<MemorySieve, ()>::new(caps(0));
+        let mut other = Frontier::<MemorySieve, ()>::new(caps(0), test_key());
         other.adopt_segments(&TailImage { segments, serial_min: 2, ..TailImage::default() });
         let host = other.host_for(&Url::parse("http://h1.test/").expect("a URL")).expect("room");
         let chunk = ChunkRef { segment: 1, offset: 32, size: u16::MAX, count: 1 };

@@ -28,15 +28,17 @@ impl<W: Disk + Clock> Applied<'_, W> {
             }
             Entry::Dead { queued, outcome, at } => {
                 self.restored.count_ended(lsn, self.source, outcome, false);
-                if let Some(host) = self.unaware(lsn, queued.url.host_key()) {
-                    self.restored.frontier.end_again(host, queued.url.fingerprint());
+                if let Some(host) = self.unaware(lsn, queued.url.host_key(self.source.hash_key)) {
+                    self.restored
+                        .frontier
+                        .end_again(host, queued.url.fingerprint(self.source.hash_key));
                 }
-                if self.source.is_ours(queued.url.host_key()) {
+                if self.source.is_ours(queued.url.host_key(self.source.hash_key)) {
                     self.restored.dead.push((queued, outcome, at));
                 }
             }
             Entry::Retried { queued, at } => {
-                if let Some(host) = self.unaware(lsn, queued.url.host_key()) {
+                if let Some(host) = self.unaware(lsn, queued.url.host_key(self.source.hash_key)) {
                     let at = self.clocks.time_of(at);
                     self.restored.frontier.retry_again(host, queued, at);
                 }
@@ -71,30 +73,30 @@ impl<W: Disk + Clock> Applied<'_, W> {
     }
 
     fn admit(&mut self, lsn: u64, queued: &Queued) {
-        if !self.source.is_ours(queued.url.host_key()) {
+        if !self.source.is_ours(queued.url.host_key(self.source.hash_key)) {
             return;
         }
         let frontier = &mut self.restored.frontier;
-        let host = frontier.host_by_key(queued.url.host_key());
+        let host = frontier.host_by_key(queued.url.host_key(self.source.hash_key));
         if host.is_some_and(|host| self.restored.has_seen(host, lsn)) {
             use crate::frontier::Sieve as _;
-            self.restored.frontier.sieve_mut().admit(queued.url.fingerprint());
+            self.restored.frontier.sieve_mut().admit(queued.url.fingerprint(self.source.hash_key));
         } else {
             self.restored.frontier.readmit(queued);
         }
     }
 
     fn revive(&mut self, lsn: u64, queued: &Queued) {
-        let host = self.restored.frontier.host_by_key(queued.url.host_key());
+        let host = self.restored.frontier.host_by_key(queued.url.host_key(self.source.hash_key));
         let has_seen = host.is_some_and(|host| self.restored.has_seen(host, lsn));
-        if self.source.is_ours(queued.url.host_key()) && !has_seen {
+        if self.source.is_ours(queued.url.host_key(self.source.hash_key)) && !has_seen {
             self.restored.frontier.revive(queued);
         }
     }
 
     fn meet(&mut self, origin: &str) -> Result<(), &'static str> {
         let url = Url::parse(origin).map_err(|_| "an origin makes no sense")?;
-        if self.source.is_ours(url.host_key()) {
+        if self.source.is_ours(url.host_key(self.source.hash_key)) {
             self.restored.frontier.host_again(&url);
         }
         Ok(())
@@ -113,7 +115,7 @@ impl<W: Disk + Clock> Applied<'_, W> {
         take: impl FnOnce(&mut Self, HostId, Origin) -> Option<()>,
     ) -> Result<(), &'static str> {
         let url = Url::parse(origin).map_err(|_| "an origin makes no sense")?;
-        match self.unaware(lsn, url.host_key()) {
+        match self.unaware(lsn, url.host_key(self.source.hash_key)) {
             Some(host) => take(self, host, Origin::of(&url)).ok_or("what is known makes no sense"),
             None => Ok(()),
         }

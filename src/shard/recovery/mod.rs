@@ -22,7 +22,7 @@ use super::image::{Clocks, Lore};
 use super::pace::Pace;
 use super::sitemap::Ledger;
 use super::{Past, Plan, ShardError};
-use crate::base::WallTime;
+use crate::base::{HashKey, WallTime};
 use crate::config::Settings;
 use crate::flow::{Outcome, Queued, ShardIndex, state_dir};
 use crate::frontier::seen::{DiskSieve, SeenImage, SeenLimits, deal_run};
@@ -88,7 +88,7 @@ pub(super) async fn open<W: World>(
     let begun = world.now();
     let salvaged_count = salvage_files(world, index, plan).await?;
     let mut restored = match plan.past {
-        None => Restored::empty(world, index, &plan.settings).await?,
+        None => Restored::empty(world, index, plan).await?,
         Some(past) if past.generation == plan.generation => restore(world, index, plan).await?,
         Some(past) => deal(world, index, plan, past).await?,
     };
@@ -202,9 +202,9 @@ async fn restore<W: World>(
     index: ShardIndex,
     plan: &Plan,
 ) -> Result<Restored<W>, ShardError> {
-    let Plan { ref settings, placement, generation, .. } = *plan;
+    let Plan { ref settings, ref hash_key, placement, generation, .. } = *plan;
     let chunks = ChunksWanted::Kept;
-    let source = Source { settings, placement, index, of: index, generation, chunks };
+    let source = Source { settings, hash_key, placement, index, of: index, generation, chunks };
     let mut refused = Vec::new();
     let names = newest_first(world, &source.directory(), plan.generation).await;
     let names = names.map_err(ShardError::Journal)?;
@@ -226,6 +226,7 @@ async fn restore_from<W: World>(
     name: Option<FileName>,
 ) -> Result<Restored<W>, ShardError> {
     let settings = source.settings;
+    let terms = (settings, source.hash_key);
     let clocks = Clocks::of(world, settings.crawl_delay_ms_max);
     let read = match name {
         None => None,
@@ -236,7 +237,7 @@ async fn restore_from<W: World>(
         None => Default::default(),
     };
     let mut restored =
-        Restored::with_files(world, source.index, settings, &seen, segments.clone()).await?;
+        Restored::with_files(world, source.index, terms, &seen, segments.clone()).await?;
     restored.kept = read.as_ref().zip(name).map(|(read, name)| Kept {
         name,
         cut_sequence: read.cut.1,
@@ -264,9 +265,9 @@ async fn deal<W: World>(
     let mut opened = Vec::new();
     let mut seen = SeenImage::default();
     for of in (0..past.shard_count).map(ShardIndex) {
-        let Plan { ref settings, placement, .. } = *plan;
+        let Plan { ref settings, ref hash_key, placement, .. } = *plan;
         let (generation, chunks) = (past.generation, ChunksWanted::Read);
-        let source = Source { settings, placement, index, of, generation, chunks };
+        let source = Source { settings, hash_key, placement, index, of, generation, chunks };
         let read = newest_sound(world, source, &mut refused).await?;
         for run in read.iter().flat_map(|read| &read.seen.runs) {
             let slots = plan.placement.slots_of(index);
@@ -276,7 +277,8 @@ async fn deal<W: World>(
         opened.push((source, read));
     }
     let mut restored =
-        Restored::with_files(world, index, &plan.settings, &seen, Vec::new()).await?;
+        Restored::with_files(world, index, (&plan.settings, &plan.hash_key), &seen, Vec::new())
+            .await?;
     let mut replayed = Replayed::default();
     for (source, read) in opened {
         let of_source = restored.take(world, source, read, clocks).await?;
@@ -289,44 +291,45 @@ async fn deal<W: World>(
 
 impl<W: Disk + Clock> Restored<W> {
     /// For a look: knows no URL as seen, and what was handed out stays so.
-    pub fn for_a_look(settings: &Settings) -> Restored<W> {
+    pub fn for_a_look(settings: &Settings, hash_key: &HashKey) -> Restored<W> {
         let sieve = DiskSieve::new(SeenLimits::sized(LOOK_SEEN_COUNT));
-        let mut restored = Restored::with_sieve(sieve, settings);
+        let mut restored = Restored::with_sieve(sieve, (settings, hash_key));
         restored.frontier.keep_open();
         restored
     }
 
-    async fn empty(
-        world: &W,
-        index: ShardIndex,
-        settings: &Settings,
-    ) -> Result<Restored<W>, ShardError> {
-        Restored::with_files(world, index, settings, &SeenImage::default(), Vec::new()).await
+    async fn empty(world: &W, index: ShardIndex, plan: &Plan) -> Result<Restored<W>, ShardError> {
+        let terms = (&plan.settings, &plan.hash_key);
+        Restored::with_files(world, index, terms, &SeenImage::default(), Vec::new()).await
     }
 
     /// Without a host, on the runs and segments of a checkpoint.
     async fn with_files(
         world: &W,
         index: ShardIndex,
-        settings: &Settings,
+        terms: (&Settings, &HashKey),
         seen: &SeenImage,
         segments: Vec<SegmentImage>,
     ) -> Result<Restored<W>, ShardError> {
+        let (settings, _) = terms;
         let seen_limits =
             SeenLimits::sized(settings.seen_batch).remembering(settings.seen_memory_mb);
         let directory = state_dir(index);
         let sieve = DiskSieve::open(world, &directory, seen, seen_limits).await;
         let tails = tails::open(world, &directory, segments).await.map_err(ShardError::Tails)?;
-        let mut restored = Restored::with_sieve(sieve.map_err(ShardError::Seen)?, settings);
+        let mut restored = Restored::with_sieve(sieve.map_err(ShardError::Seen)?, terms);
         restored.frontier.adopt_segments(&tails);
         Ok(restored)
     }
 
-    fn with_sieve(sieve: DiskSieve<W::File>, settings: &Settings) -> Restored<W> {
+    fn with_sieve(
+        sieve: DiskSieve<W::File>,
+        (settings, hash_key): (&Settings, &HashKey),
+    ) -> Restored<W> {
         let ttl = Duration::from_secs(settings.robots_ttl_seconds);
         let relax = Duration::from_secs(settings.robots_relax_seconds);
         Restored {
-            frontier: Frontier::with_sieve(sieve, caps(settings)),
+            frontier: Frontier::with_sieve(sieve, caps(settings), hash_key.clone()),
             health: Health::default(),
             robots: RobotsCache::new("nephila", ttl, relax),
             sitemaps: Ledger::default(),
@@ -385,7 +388,7 @@ impl<W: Disk + Clock> Restored<W> {
                     let packed = packed_chunks(&image);
                     let (name, chunks) =
                         packed.ok_or_else(|| failed(reader.damaged("a host makes no sense")))?;
-                    let key = HostKey::of(name);
+                    let key = HostKey::of(source.hash_key, name);
                     if source.is_ours(key) {
                         let middle = source.middle(world, &files, key, chunks).await?;
                         let unpacked = self.lore().unpack_host(&image, &middle, clocks);

@@ -3,6 +3,7 @@
 //! In: the files of one shard of one generation. Out: a checkpoint, open at its first host. Reads
 //! only.
 
+use crate::base::HashKey;
 use crate::config::Settings;
 use crate::flow::{Class, ShardIndex, state_dir};
 use crate::frontier::Middle;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy)]
 pub(in crate::shard) struct Source<'p> {
     pub settings: &'p Settings,
+    pub hash_key: &'p HashKey,
     pub placement: Placement,
     /// Who reads it, and whose it was.
     pub index: ShardIndex,

@@ -13,8 +13,9 @@ use crate::flow::{Class, Outcome, Queued, Trail, Via};
 use crate::limits::INSPECT_DEAD_COUNT_MAX;
 use crate::metrics::is_failure;
 use crate::shard::Inspection;
-use crate::url::{Fingerprint, Url};
-use hashbrown::{HashMap, HashSet};
+use crate::url::Url;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 #[derive(Clone, Debug)]
 pub struct DeadUrl {
@@ -26,7 +27,8 @@ pub struct DeadUrl {
 }
 
 pub struct DeadLetters {
-    by_fingerprint: HashMap<Fingerprint, DeadUrl>,
+    /// By the form in which URLs are compared.
+    by_url: HashMap<String, DeadUrl>,
     /// Letters beyond the limit that were not looked at.
     pub unseen_count: u64,
 }
@@ -42,13 +44,13 @@ impl DeadLetters {
             None => None,
             Some(name) => Some(place.host_url(name)?.host().to_owned()),
         };
-        let mut letters = DeadLetters { by_fingerprint: HashMap::new(), unseen_count: 0 };
+        let mut letters = DeadLetters { by_url: HashMap::new(), unseen_count: 0 };
         let is_of_host = |url: &Url| host.as_ref().is_none_or(|host| url.host() == host);
         logs::each_letter(place, |letter| {
             if let Ok(url) = Url::parse(letter.url)
                 && is_of_host(&url)
             {
-                letters.add(DeadUrl::of_log(letter, url));
+                letters.add(DeadUrl::of_log(place, letter, url));
             }
         })?;
         for (queued, outcome, at) in shards.iter().flat_map(|shard| &shard.news.dead) {
@@ -59,21 +61,21 @@ impl DeadLetters {
         }
         letters.drop_living(place, shards)?;
         // Last: a URL's last word counts, and may be another reason.
-        letters.by_fingerprint.retain(|_, dead| filter.reason.is_none_or(|of| of == dead.outcome));
+        letters.by_url.retain(|_, dead| filter.reason.is_none_or(|of| of == dead.outcome));
         Ok(letters)
     }
 
     pub fn count(&self) -> usize {
-        self.by_fingerprint.len()
+        self.by_url.len()
     }
 
     pub fn remove(&mut self, url: &Url) -> Option<DeadUrl> {
-        self.by_fingerprint.remove(&url.fingerprint())
+        self.by_url.remove(&*url.compared())
     }
 
     pub fn count_by_reason(&self) -> Vec<(Outcome, u64)> {
         let mut counts = [0; Outcome::COUNT];
-        self.by_fingerprint.values().for_each(|dead| counts[dead.outcome as usize] += 1);
+        self.by_url.values().for_each(|dead| counts[dead.outcome as usize] += 1);
         let all = Outcome::ALL.into_iter().zip(counts);
         let mut found: Vec<(Outcome, u64)> = all.filter(|(_, count)| *count > 0).collect();
         found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
@@ -82,7 +84,7 @@ impl DeadLetters {
 
     /// The latest first.
     pub fn into_sorted(self) -> Vec<DeadUrl> {
-        let mut all: Vec<DeadUrl> = self.by_fingerprint.into_values().collect();
+        let mut all: Vec<DeadUrl> = self.by_url.into_values().collect();
         all.sort_by(|one, two| {
             two.at.cmp(&one.at).then_with(|| one.queued.url.as_str().cmp(two.queued.url.as_str()))
         });
@@ -90,19 +92,19 @@ impl DeadLetters {
     }
 
     fn add(&mut self, dead: DeadUrl) {
-        let fingerprint = dead.queued.url.fingerprint();
-        let is_new = !self.by_fingerprint.contains_key(&fingerprint);
-        if is_new && self.by_fingerprint.len() >= INSPECT_DEAD_COUNT_MAX {
+        let compared = dead.queued.url.compared().into_owned();
+        let is_new = !self.by_url.contains_key(&compared);
+        if is_new && self.by_url.len() >= INSPECT_DEAD_COUNT_MAX {
             self.unseen_count += 1;
             return;
         }
-        match self.by_fingerprint.entry(fingerprint) {
+        match self.by_url.entry(compared) {
             // The journal, which knows more, comes last and tells of the same death a little later.
-            hashbrown::hash_map::Entry::Occupied(mut known) if known.get().at <= dead.at => {
+            Entry::Occupied(mut known) if known.get().at <= dead.at => {
                 known.insert(dead);
             }
-            hashbrown::hash_map::Entry::Occupied(_) => {}
-            hashbrown::hash_map::Entry::Vacant(place) => _ = place.insert(dead),
+            Entry::Occupied(_) => {}
+            Entry::Vacant(place) => _ = place.insert(dead),
         }
     }
 
@@ -113,18 +115,18 @@ impl DeadLetters {
         shards: &[Inspection<PlainDisk>],
     ) -> Result<(), InspectError> {
         let hosts: HashSet<String> =
-            self.by_fingerprint.values().map(|dead| dead.queued.url.host().to_owned()).collect();
+            self.by_url.values().map(|dead| dead.queued.url.host().to_owned()).collect();
         for name in &hosts {
             let of_host = shards.iter().filter_map(|shard| Some((shard, shard.host_named(name)?)));
             for (shard, host) in of_host {
                 for view in shard.urls_of(host) {
-                    self.by_fingerprint.remove(&view.queued.url.fingerprint());
+                    self.by_url.remove(&*view.queued.url.compared());
                 }
             }
         }
-        self.by_fingerprint
+        self.by_url
             .retain(|_, dead| !shards.iter().any(|shard| shard.news.is_revived(&dead.queued.url)));
-        if self.by_fingerprint.is_empty() {
+        if self.by_url.is_empty() {
             return Ok(());
         }
         logs::each_request(place, |request| {
@@ -132,10 +134,9 @@ impl DeadLetters {
                 return;
             }
             let Ok(url) = Url::parse(request.url) else { return };
-            let fingerprint = url.fingerprint();
-            let dead = self.by_fingerprint.get(&fingerprint);
+            let dead = self.by_url.get(&*url.compared());
             if dead.is_some_and(|dead| dead.at.unix_seconds() <= request.at.unix_seconds()) {
-                self.by_fingerprint.remove(&fingerprint);
+                self.by_url.remove(&*url.compared());
             }
         })?;
         Ok(())
@@ -143,13 +144,13 @@ impl DeadLetters {
 }
 
 impl DeadUrl {
-    fn of_log(letter: &Letter<'_>, url: Url) -> DeadUrl {
+    fn of_log(place: &Place, letter: &Letter<'_>, url: Url) -> DeadUrl {
         let &Letter { at, outcome, tries, depth, via, .. } = letter;
         // The log has neither class nor trail: those that URLs found this way begin with. A sitemap
         // speaks for its own host then.
         let class = if via == Via::Seed { Class::High } else { Class::Normal };
         let trail = match via {
-            Via::Sitemap => Trail::from([url.host_key().0]),
+            Via::Sitemap => Trail::from([url.host_key(&place.hash_key).0]),
             _ => Trail::default(),
         };
         DeadUrl { at, outcome, tries, queued: Queued { url, depth, class, via, tries, trail } }

@@ -2,7 +2,7 @@
 
 use super::InspectError;
 use super::disk::PlainDisk;
-use crate::base::WallTime;
+use crate::base::{HashKey, WallTime};
 use crate::config::Settings;
 use crate::engine::{DataDirectory, DirectoryError, Manifest};
 use crate::flow::ShardIndex;
@@ -18,6 +18,7 @@ pub struct Place {
     pub disk: PlainDisk,
     pub past: Past,
     pub settings: Settings,
+    pub hash_key: HashKey,
     /// Another process holds the directory's lock.
     pub is_running: bool,
     /// Held by us, if we may write.
@@ -42,8 +43,9 @@ impl Place {
     fn with_manifest(path: &Path, manifest: Manifest) -> Result<Place, InspectError> {
         let failed = |error| InspectError::Io { doing: "open", path: path.to_owned(), error };
         let disk = PlainDisk::open(path).map_err(failed)?;
-        let Manifest { past, settings, .. } = manifest;
-        Ok(Place { path: path.to_owned(), disk, past, settings, is_running: false, _lock: None })
+        let Manifest { past, settings, hash_secret, .. } = manifest;
+        let (path, hash_key) = (path.to_owned(), HashKey::new(hash_secret));
+        Ok(Place { path, disk, past, settings, hash_key, is_running: false, _lock: None })
     }
 
     pub fn now(&self) -> WallTime {
@@ -52,7 +54,7 @@ impl Place {
 
     /// The shard that owns the host of `url`, with all that this host has.
     pub fn shard_of(&self, url: &Url) -> Result<Inspection<PlainDisk>, InspectError> {
-        self.shard(self.owner(url), Some(url.host_key()))
+        self.shard(self.owner(url), Some(url.host_key(&self.hash_key)))
     }
 
     /// All shards with all that they have: all queues, packed, are in memory.
@@ -65,13 +67,14 @@ impl Place {
         index: ShardIndex,
         host: Option<HostKey>,
     ) -> Result<Inspection<PlainDisk>, InspectError> {
-        let read = Inspection::read(&self.disk, index, self.past, &self.settings, host);
+        let terms = (&self.settings, &self.hash_key);
+        let read = Inspection::read(&self.disk, index, self.past, terms, host);
         PlainDisk::run(read).map_err(InspectError::Shard)
     }
 
     /// The shard that owns the host of `url`.
     pub fn owner(&self, url: &Url) -> ShardIndex {
-        Placement::new(self.past.shard_count).of_host(url.host_key())
+        Placement::new(self.past.shard_count).of_host(url.host_key(&self.hash_key))
     }
 
     /// When the shard's state was last written to: its journal, or a checkpoint.

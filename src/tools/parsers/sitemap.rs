@@ -1,6 +1,7 @@
 //! `nephila try sitemap`: what a sitemap lists, and whether it may.
 
 use super::{parse_url, source_bytes, value};
+use crate::base::HashKey;
 use crate::http::Decoder;
 use crate::sitemap::{Entry, Scope, SitemapReader};
 use crate::url::{HostKey, Url};
@@ -43,7 +44,8 @@ struct Listed {
 pub(super) fn try_sitemap(question: SitemapQuestion) -> Result<Value, String> {
     let url = parse_url(&question.url)?;
     let submitter = question.submitter.as_deref().unwrap_or(url.host());
-    let scope = Scope::new(&url, HostKey::of(submitter));
+    let hash_key = HashKey::new(0);
+    let scope = Scope::new(&url, HostKey::of(&hash_key, submitter), &hash_key);
     let bytes =
         source_bytes("sitemap", &question.sitemap, &question.sitemap_base64, &question.file)?;
     let (bytes, error) = unpacked(bytes)?;

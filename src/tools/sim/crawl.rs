@@ -34,6 +34,8 @@ pub(super) const WEB_WORLD: u16 = u16::MAX - 1;
 #[derive(Clone)]
 pub struct CrawlPlan {
     pub seed: u64,
+    /// What its manifest would keep, the same in every life.
+    pub hash_secret: u128,
     pub spec: WebSpec,
     pub shard_count: u16,
     pub settings: Settings,
@@ -61,6 +63,7 @@ impl CrawlPlan {
         let seed_url = Web::new(spec.clone()).map_err(CrawlError::Spec)?.seed_url();
         Ok(CrawlPlan {
             seed,
+            hash_secret: seed.into(),
             spec,
             shard_count,
             settings: Settings {

@@ -6,9 +6,9 @@
 //! slots are dealt from now on, sows the seeds, asks until all is quiet or time is up, lets the
 //! shards drain, and halts them.
 
-use crate::base::Time;
 use crate::base::race::{First, race};
 use crate::base::watermark::Watermark;
+use crate::base::{HashKey, Time};
 use crate::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
 use crate::io::sim::{Sim, SimError, SimInbox, SimOutbox, SimWorld};
 use crate::io::{Clock, Inbox, Outbox, Spawn};
@@ -195,6 +195,7 @@ pub(super) struct Control {
 struct Crew {
     outboxes: Vec<SimOutbox<Mail>>,
     placement: Placement,
+    hash_key: HashKey,
     control: SimInbox<Notice>,
     /// Runs a shard each, on its own world.
     starts: Vec<Box<dyn FnOnce()>>,
@@ -211,7 +212,9 @@ impl Crew {
         shared: &Rc<Shared>,
     ) -> Crew {
         let placement = Placement::new(shard_count);
+        let hash_key = HashKey::new(plan.hash_secret);
         let shard_plan = Plan {
+            hash_key: hash_key.clone(),
             upstreams: vec![DNS],
             placement,
             homes: Default::default(),
@@ -244,7 +247,7 @@ impl Crew {
             }));
         }
         let page_count_max = plan.settings.max_pages;
-        Crew { outboxes, placement, control: notices, starts, page_count_max }
+        Crew { outboxes, placement, hash_key, control: notices, starts, page_count_max }
     }
 
     async fn govern(
@@ -280,7 +283,7 @@ impl Crew {
     async fn open(&self, clock: &SimWorld, seeds: &[Url]) {
         let mut sown = vec![Vec::new(); self.outboxes.len()];
         for url in seeds {
-            let owner = self.placement.of_host(url.host_key());
+            let owner = self.placement.of_host(url.host_key(&self.hash_key));
             let (class, via, trail) = (Class::High, Via::Seed, Trail::default());
             let candidate = Candidate { url: url.clone(), depth: 0, class, via, trail };
             sown[usize::from(owner.0)].push(candidate);

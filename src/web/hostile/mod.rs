@@ -231,6 +231,7 @@ impl Hostile {
             let _ = writeln!(page, "<a href=\"{url}\">{url}</a>");
         };
         link(&self.site.neighbour);
+        link(&format!("http://{}:{}/", paths::COLLIDING_HOST, self.site.port));
         // A web at public addresses is a simulated one: no real crawler is sent there.
         let is_simulated = self.site.net != Ipv4Addr::LOCALHOST.octets()[0];
         for row in ROWS.iter().filter(|row| is_simulated || !row.is_simulated) {

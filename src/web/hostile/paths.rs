@@ -61,6 +61,14 @@ pub(super) fn landing_robots(_: &Ask<'_>) -> Script {
     Script::plain_text(b"User-agent: *\nDisallow: /denied/\n")
 }
 
+// --- Hashes -------------------------------------------------------------------------------------
+
+/// Has the 64 bits of xxh3 of `hash-collision.hostile.test`. Nobody answers for it.
+pub(super) const COLLIDING_HOST: &str = concat!(
+    "xxsxeeaaxxxxxxxxxx1mwtbaxxxxxxx.xxbs05baxxxxxxxxxxnzoidaxxxxxxx.",
+    "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.xxxxxxxxxxxxxx.evil.hostile.test"
+);
+
 // --- Request lines and credentials --------------------------------------------------------------
 
 /// Line breaks as a server can send them: folded into the field, and escaped in the URL.

@@ -113,6 +113,9 @@ pub const ROWS: &[Row] = &[
     row("honest", "two pages on one connection", "fetched", &[Fetched], framing::honest),
     row("landing", "an honest target of redirects; denies /denied/", "fetched", &[Fetched],
         framing::genuine).robots(paths::landing_robots, &[Fetched]),
+    // Every index links first to a host that was made to have this one's unkeyed hash.
+    row("hash-collision", "a host whose name collides with its own is linked first", "fetched",
+        &[Fetched], framing::genuine),
 
     // Time.
     row("silent", "accepts, sends nothing", "first-byte timeout", &[FirstByteTimedOut],
