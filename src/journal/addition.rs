@@ -28,7 +28,8 @@ pub async fn add_file(
         Err(error) => return Err(JournalError::disk("remove", &aside)(error)),
     }
     let file = disk.create(&path).await.map_err(JournalError::disk("create", &aside))?;
-    file.append(name.head()).await.map_err(JournalError::disk("write", &aside))?;
+    let head_lsn = again.map_or(first_lsn, |again| again.first_lsn);
+    file.append(name.head(head_lsn)).await.map_err(JournalError::disk("write", &aside))?;
     if let Some(again) = again {
         let bytes = again.sealed(name.sequence);
         file.append(bytes).await.map_err(JournalError::disk("write", &aside))?;

@@ -31,7 +31,7 @@ impl<F: File> CheckpointWriter<F> {
             Err(error) => return Err(JournalError::disk("remove", &text)(error)),
         }
         let file = disk.create(&path).await.map_err(JournalError::disk("create", &text))?;
-        file.append(name.head()).await.map_err(JournalError::disk("write", &text))?;
+        file.append(name.head(0)).await.map_err(JournalError::disk("write", &text))?;
         let mut buffer = Vec::with_capacity(CHECKPOINT_FRAME_BYTES * 2);
         frame::begin(&mut buffer);
         let size_bytes = file.size();

@@ -5,9 +5,15 @@
 //! | magic | 8 |
 //! | version, generation | 4 each |
 //! | sequence | 8 |
+//! | of a journal: the number of its first entry; else zero | 8 |
 //! | checksum (xxh3 of all before) | 8 |
 //!
 //! Checksums of our own files have no key: they are against decay, and no stranger writes them.
+//!
+//! A state file gets its name when what it must have is durable: a journal its head, a checkpoint
+//! all of it. So a file without a sound head, an empty one too, is never what a crash has left: it
+//! is damage. A head says which entries the files before it must have, so that one of those that
+//! was emptied, or is gone, is missed.
 
 use super::JournalError;
 use crate::base::pack::{Pack, Unpack};
@@ -17,8 +23,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// 2: how an origin fails is kept with what its failures say of it.
 /// 3: an end says whether it brought a page, a run its beginning, a checkpoint the totals.
-pub(super) const VERSION: u32 = 3;
-pub(super) const HEAD_BYTES: usize = 32;
+/// 4: heads say which entries are before them.
+pub(super) const VERSION: u32 = 4;
+pub(super) const HEAD_BYTES: usize = 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileKind {
@@ -74,23 +81,30 @@ impl FileName {
         (name.text() == text).then_some(name)
     }
 
-    pub(super) fn head(self) -> Vec<u8> {
+    /// `first_lsn`: entries before it are in the files before this one.
+    pub(super) fn head(self, first_lsn: u64) -> Vec<u8> {
         let mut head = Vec::with_capacity(HEAD_BYTES);
         let mut pack = Pack(&mut head);
         pack.0.extend_from_slice(&self.kind.magic());
         pack.u32(VERSION);
         pack.u32(self.generation);
         pack.u64(self.sequence);
+        pack.u64(first_lsn);
         let checksum = xxh3_64(pack.0);
         pack.u64(checksum);
         head
     }
 
-    /// Whether `head` is this file's.
-    pub(super) fn check_head(self, head: &[u8]) -> Result<(), JournalError> {
+    /// Whether `head` is this file's: the number of its first entry.
+    pub(super) fn check_head(self, head: &[u8]) -> Result<u64, JournalError> {
         let damaged = |what| JournalError::damaged(&self.text(), what, 0);
-        let (signed, checksum) =
-            head.split_at_checked(HEAD_BYTES - 8).ok_or(damaged("cut short in its head"))?;
+        if let Some(version) = old_version(head) {
+            return Err(JournalError::Version { name: self.text(), version });
+        }
+        let (signed, checksum) = head.split_at_checked(HEAD_BYTES - 8).ok_or_else(|| {
+            let is_empty = head.is_empty();
+            damaged(if is_empty { "it was emptied" } else { "it is cut short in its head" })
+        })?;
         if checksum != xxh3_64(signed).to_le_bytes() {
             return Err(damaged("the head is damaged"));
         }
@@ -99,11 +113,20 @@ impl FileName {
         if version != VERSION {
             return Err(JournalError::Version { name: self.text(), version });
         }
-        if head[..HEAD_BYTES] != self.head() {
+        let mut rest = Unpack(signed.get(HEAD_BYTES - 16..).unwrap_or_default());
+        let first_lsn = rest.u64().unwrap_or(0);
+        if head[..HEAD_BYTES] != self.head(first_lsn) {
             return Err(damaged("it is another file under this name"));
         }
-        Ok(())
+        Ok(first_lsn)
     }
+}
+
+/// The version of a sound head of the first form, which was shorter.
+fn old_version(head: &[u8]) -> Option<u32> {
+    let (signed, checksum) = head.get(..32)?.split_at(24);
+    let version = Unpack(signed.get(8..)?).u32()?;
+    (checksum == xxh3_64(signed).to_le_bytes() && version < VERSION).then_some(version)
 }
 
 /// The state files of `kind` and `generation` in `directory`, oldest first.

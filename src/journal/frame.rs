@@ -69,6 +69,10 @@ impl Frame {
 }
 
 impl Frame {
+    pub(super) fn size_bytes(&self) -> u64 {
+        (FRAME_HEAD_BYTES + self.payload.len()) as u64
+    }
+
     /// The frame as bytes, for another file.
     pub(super) fn sealed(&self, sequence: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FRAME_HEAD_BYTES + self.payload.len());
@@ -107,7 +111,8 @@ impl<F: File> FrameReader<F> {
         Ok(FrameReader { name, file, at: HEAD_BYTES as u64 })
     }
 
-    pub(super) async fn check_head(&self) -> Result<(), JournalError> {
+    /// The number of the file's first entry, if its head is sound.
+    pub(super) async fn check_head(&self) -> Result<u64, JournalError> {
         self.name.check_head(&self.read(0, HEAD_BYTES).await?)
     }
 
@@ -120,10 +125,24 @@ impl<F: File> FrameReader<F> {
             return Ok(Err(End::Clean));
         }
         if let Some(frame) = self.frame_at(self.at).await? {
-            self.at += (FRAME_HEAD_BYTES + frame.payload.len()) as u64;
+            self.at += frame.size_bytes();
             return Ok(Ok(frame));
         }
-        Ok(Err(if self.is_frame_behind().await? { End::Damaged } else { End::Torn }))
+        let behind = self.frame_behind().await?;
+        Ok(Err(if behind.is_some() { End::Damaged } else { End::Torn }))
+    }
+
+    /// The next whole frame, whatever lies before it.
+    pub(super) async fn next_sound(&mut self) -> Result<Option<Frame>, JournalError> {
+        let (at, frame) = match self.frame_at(self.at).await? {
+            Some(frame) => (self.at, frame),
+            None => match self.frame_behind().await? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        self.at = at + frame.size_bytes();
+        Ok(Some(frame))
     }
 
     async fn frame_at(&self, at: u64) -> Result<Option<Frame>, JournalError> {
@@ -146,21 +165,22 @@ impl<F: File> FrameReader<F> {
         Ok(is_whole.then_some(Frame { first_lsn, entry_count, payload }))
     }
 
-    /// Looks for a whole frame behind the place where one should be.
-    pub(super) async fn is_frame_behind(&self) -> Result<bool, JournalError> {
+    /// Looks for a whole frame behind the place where one should be: where it is.
+    async fn frame_behind(&self) -> Result<Option<(u64, Frame)>, JournalError> {
         let mut at = self.at + 1;
         while at < self.file.size() {
             let piece = self.read(at, FRAME_SCAN_BYTES).await?;
             for found in memchr::memmem::find_iter(&piece, &MAGIC) {
-                if self.frame_at(at + found as u64).await?.is_some() {
-                    return Ok(true);
+                let at = at + found as u64;
+                if let Some(frame) = self.frame_at(at).await? {
+                    return Ok(Some((at, frame)));
                 }
             }
             // A magic may lie across two pieces.
             let step = piece.len().saturating_sub(MAGIC.len() - 1).max(1);
             at += step as u64;
         }
-        Ok(false)
+        Ok(None)
     }
 
     async fn read(&self, at: u64, size: usize) -> Result<Vec<u8>, JournalError> {

@@ -125,13 +125,7 @@ impl<W: JournalWorld> Journal<W> {
         let text = directory.display().to_string();
         make_dir(world, directory).await.map_err(JournalError::disk("make", &text))?;
         let name = FileName { kind: FileKind::Journal, generation, sequence };
-        let file = create_file(world, directory, name).await?;
-        if let Some(again) = again {
-            let text = name.text();
-            let written = file.append(again.sealed(sequence)).await;
-            written.map_err(JournalError::disk("write", &text))?;
-            file.sync().await.map_err(JournalError::disk("sync", &text))?;
-        }
+        let file = create_file(world, directory, name, first_lsn, again).await?;
         let state = State {
             filling: Group::new(first_lsn),
             since: None,
@@ -386,29 +380,36 @@ impl<W: JournalWorld> Task<W> {
             state.file_name.sequence += 1;
             state.file_name
         };
-        self.file = create_file(&shared.world, &shared.directory, name).await?;
+        // What no sync has proven goes to this file again.
+        let first_lsn = shared.durable.level() + 1;
+        self.file = create_file(&shared.world, &shared.directory, name, first_lsn, None).await?;
         Ok(())
     }
 }
 
+/// Begins file `name`: its head, and the frame that goes into it again. It has its name only when
+/// these are durable, so a file under a journal's name is never empty.
 async fn create_file<D: Disk>(
     disk: &D,
     directory: &Path,
     name: FileName,
+    first_lsn: u64,
+    again: Option<&Frame>,
 ) -> Result<D::File, JournalError> {
-    let text = name.text();
-    let path = directory.join(&text);
-    let file = match disk.create(&path).await {
-        // Sequences are never used twice with an entry in them: it is what is left of an attempt.
-        Err(DiskError::Exists) => {
-            disk.remove(&path).await.map_err(JournalError::disk("remove", &text))?;
-            disk.create(&path).await
-        }
-        created => created,
-    };
-    let file = file.map_err(JournalError::disk("create", &text))?;
-    file.append(name.head()).await.map_err(JournalError::disk("write", &text))?;
-    file.sync().await.map_err(JournalError::disk("sync", &text))?;
-    disk.sync_dir(directory).await.map_err(JournalError::disk("sync the directory of", &text))?;
+    let aside = name.aside();
+    let path = directory.join(&aside);
+    match disk.remove(&path).await {
+        // What is left of an attempt.
+        Ok(()) | Err(DiskError::NotFound) => {}
+        Err(error) => return Err(JournalError::disk("remove", &aside)(error)),
+    }
+    let file = disk.create(&path).await.map_err(JournalError::disk("create", &aside))?;
+    let mut bytes = name.head(again.map_or(first_lsn, |again| again.first_lsn));
+    bytes.extend(again.into_iter().flat_map(|again| again.sealed(name.sequence)));
+    file.append(bytes).await.map_err(JournalError::disk("write", &aside))?;
+    file.sync().await.map_err(JournalError::disk("sync", &aside))?;
+    let named = disk.rename(&path, &directory.join(name.text())).await;
+    named.map_err(JournalError::disk("rename", &aside))?;
+    disk.sync_dir(directory).await.map_err(JournalError::disk("sync the directory of", &aside))?;
     Ok(file)
 }

@@ -24,6 +24,7 @@ mod file;
 mod frame;
 mod log;
 mod replay;
+mod sound;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ pub use file::{FileKind, FileName};
 pub use frame::Frame;
 pub use log::{Journal, JournalSettings};
 pub use replay::{Replayed, TornTail, journal_files, replay};
+pub use sound::{Hole, SoundReader};
 
 use crate::io::DiskError;
 use std::fmt;

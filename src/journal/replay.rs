@@ -8,6 +8,7 @@ use std::path::Path;
 
 /// What is wrong with a journal that is not there.
 pub(super) const MISSING: &str = "it is missing";
+const LOST_BEFORE: &str = "entries are missing before what is";
 
 /// What was cut from the end of a file: written when the power went, and promised to nobody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,15 +83,10 @@ async fn replay_file(
     let size = reader.file().size();
     replayed.size_bytes += size;
     reader.file().sync().await.map_err(JournalError::disk("sync", &text))?;
-    if let Err(error) = reader.check_head().await {
-        reader.at = 0;
-        let is_version = matches!(error, JournalError::Version { .. });
-        if is_version || !error.is_damage() || reader.is_frame_behind().await? {
-            return Err(error);
-        }
-        // Made when the power went: nothing was ever promised of it.
-        replayed.torn.push(torn(0, size));
-        return Ok(());
+    // An empty one, too, is damage: a journal has its name only once its head is durable.
+    let first_lsn = reader.check_head().await?;
+    if first_lsn > replayed.last_lsn + 1 {
+        return Err(JournalError::damaged(&text, LOST_BEFORE, 0));
     }
     loop {
         let at = reader.at;
@@ -105,7 +101,7 @@ async fn replay_file(
             Err(End::Damaged) => return Err(damaged("a frame is damaged")),
         };
         if frame.first_lsn > replayed.last_lsn + 1 {
-            return Err(damaged("entries are missing before the frame"));
+            return Err(damaged(LOST_BEFORE));
         }
         for (lsn, entry) in (frame.first_lsn..).zip(frame.entries()) {
             let entry = entry.and_then(|(kind, body)| Entry::read(kind, body));

@@ -54,6 +54,43 @@ pub async fn deal_run<W: Disk + Clock>(
     }
 }
 
+/// Reads a run from end to end.
+pub async fn check_run<D: Disk>(
+    disk: &D,
+    directory: &Path,
+    image: &RunImage,
+) -> Result<(), SeenError> {
+    let run = Rc::new(Run::open(disk, directory, image).await?);
+    let mut reader = Reader::new(run.clone(), extents(0, run.block_count()));
+    let mut count = 0;
+    while let Some(haul) = reader.next().await? {
+        for (number, block) in haul.blocks() {
+            count += run.block(number, block)?.len() as u64;
+        }
+    }
+    if count == run.count {
+        Ok(())
+    } else {
+        Err(SeenError::damaged(&image.name, "it has not as many URLs as it says"))
+    }
+}
+
+/// Writes a new run of these fingerprints, which are sorted.
+pub async fn write_run<D: Disk>(
+    disk: &D,
+    directory: &Path,
+    sorted: &[u128],
+) -> Result<RunImage, SeenError> {
+    let serial = next_serial(disk, directory).await?;
+    let mut writer = RunWriter::create(disk, directory, serial).await?;
+    for fingerprint in sorted {
+        if writer.push(*fingerprint) {
+            writer.flush().await?;
+        }
+    }
+    Ok(writer.finish(disk, directory).await?.image())
+}
+
 /// A serial that no run in the directory has.
 async fn next_serial(disk: &impl Disk, directory: &Path) -> Result<u64, SeenError> {
     let names = match disk.list(directory).await {

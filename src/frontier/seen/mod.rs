@@ -40,7 +40,7 @@ mod terms;
 mod tests;
 mod writer;
 
-pub use deal::deal_run;
+pub use deal::{check_run, deal_run, write_run};
 pub use error::SeenError;
 pub use jobs::{Finished, Job};
 pub use run::RunImage;

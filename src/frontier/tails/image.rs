@@ -63,7 +63,8 @@ pub async fn read_chunk<D: Disk>(
     Ok(records.map_err(|what| TailError::damaged(&name, what))?.to_vec())
 }
 
-async fn check_segment<D: Disk>(
+/// Checks that a segment is there, with its head and as long as it should be.
+pub async fn check_segment<D: Disk>(
     disk: &D,
     directory: &Path,
     segment: &SegmentImage,

@@ -34,7 +34,7 @@ mod tests;
 
 pub use chunk::ChunkRef;
 pub use files::Files;
-pub use image::{TailImage, open, read_chunk};
+pub use image::{TailImage, check_segment, open, read_chunk};
 pub use jobs::{Finished, Job};
 pub use queue::Popped;
 pub use refill::Ended;
