@@ -8,7 +8,7 @@ mod flags;
 use clap::Parser;
 use flags::{
     AuditFlags, BenchFlags, Commands, CrawlFlags, DemoFlags, ExplainFlags, Flags, InspectFlags,
-    SimFlags, TryFlags, WebFlags,
+    RepairFlags, SimFlags, TryFlags, WebFlags,
 };
 use nephila::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use nephila::base::{Time, WallTime};
@@ -73,6 +73,7 @@ fn run() -> ExitCode {
         Commands::Web(flags) => web(&flags),
         Commands::Demo(flags) => demo(flags),
         Commands::Audit(flags) => audit(&flags),
+        Commands::Repair(flags) => repair(&flags),
         Commands::Inspect(flags) => inspect(&flags),
         Commands::Explain(flags) => explain(&flags),
         Commands::Try(flags) => try_parser(&flags),
@@ -196,6 +197,15 @@ fn audit(flags: &AuditFlags) -> Result<(), Failure> {
         print_out(&verdict.to_string())?;
     }
     kept_promises(&verdict)
+}
+
+fn repair(flags: &RepairFlags) -> Result<(), Failure> {
+    let repair = nephila::tools::repair::repair(&flags.dir, flags.apply).map_err(usage)?;
+    print_out(&repair.text)?;
+    match repair.is_sound {
+        true => Ok(()),
+        false => Err(Failure::Failed("the crawl cannot go on as it is".into())),
+    }
 }
 
 fn stops(flags: &AuditFlags, dir: Option<&CrawlDir>) -> Result<Vec<Stop>, Failure> {

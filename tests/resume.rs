@@ -14,6 +14,8 @@ mod judged;
 mod lone;
 #[path = "resume/manners.rs"]
 mod manners;
+#[path = "resume/repair.rs"]
+mod repair;
 #[path = "support/scripted.rs"]
 mod scripted;
 #[path = "resume/state.rs"]

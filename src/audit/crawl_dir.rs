@@ -263,6 +263,18 @@ fn read_start(text: &str) -> Option<(u64, u64)> {
     Some((columns.next()?.parse().ok()?, columns.next()?.parse().ok()?))
 }
 
+/// Since format 5 a manifest ends with a checksum over the rest of it, without spaces and with its
+/// names in order.
+fn is_as_written(manifest: &serde_json::Value) -> bool {
+    let told = manifest["checksum"].as_str();
+    if told.is_none() && manifest["format"].as_u64().is_none_or(|format| format < 5) {
+        return true;
+    }
+    let mut rest = manifest.clone();
+    rest.as_object_mut().map(|fields| fields.remove("checksum"));
+    told == Some(&format!("{:016x}", xxhash_rust::xxh3::xxh3_64(rest.to_string().as_bytes())))
+}
+
 /// The terms of a crawl, and how often it synced its store and its journal.
 fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
     let bad = |why: String| AuditError::Manifest { path: path.into(), why };
@@ -270,6 +282,11 @@ fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
         .map_err(|error| AuditError::Unreadable { path: path.into(), error })?;
     let manifest: serde_json::Value =
         serde_json::from_str(&text).map_err(|error| bad(format!("not JSON: {error}")))?;
+    if !is_as_written(&manifest) {
+        return Err(bad(
+            "damaged, or changed by hand: its checksum is not that of what it says".into()
+        ));
+    }
     let settings = manifest["settings"].as_str().ok_or_else(|| bad("no settings".into()))?;
     let settings: toml::Table =
         settings.parse().map_err(|error| bad(format!("settings that are not TOML: {error}")))?;

@@ -23,6 +23,8 @@ pub enum DirectoryError {
         path: PathBuf,
         what: String,
     },
+    /// There is a crawl in it, and a copy of its manifest.
+    ManifestGone(PathBuf),
     /// A setting that decides what the state means.
     Changed {
         was: String,
@@ -51,6 +53,12 @@ impl fmt::Display for DirectoryError {
                 let path = path.display();
                 write!(out, "{path} holds no crawl to resume: begin one without --resume")
             }
+            DirectoryError::ManifestGone(path) => write!(
+                out,
+                "{} holds a crawl without its MANIFEST.json: `nephila repair DIR --apply` puts the \
+                 copy of it back",
+                path.display()
+            ),
             DirectoryError::Manifest { path, what } => write!(out, "{}: {what}", path.display()),
             DirectoryError::Changed { was, now } => write!(
                 out,
@@ -88,7 +96,7 @@ impl DataDirectory {
             |doing| move |error| DirectoryError::Io { doing, path: path.to_owned(), error };
         std::fs::create_dir_all(path).map_err(failed("make"))?;
         let directory = DataDirectory::lock(path)?;
-        if Manifest::is_in(&directory.path) {
+        if Manifest::is_in(&directory.path) || Manifest::has_copy(&directory.path) {
             return Err(DirectoryError::HoldsCrawl(directory.path.clone()));
         }
         manifest.save(&directory.path)?;
@@ -97,12 +105,23 @@ impl DataDirectory {
 
     /// Takes the lock of a directory that holds a crawl, and reads its manifest.
     pub fn open(path: &Path) -> Result<(DataDirectory, Manifest), DirectoryError> {
+        if !Manifest::is_in(path) && Manifest::has_copy(path) {
+            return Err(DirectoryError::ManifestGone(path.to_owned()));
+        }
         if !Manifest::is_in(path) {
             return Err(DirectoryError::NoCrawl(path.to_owned()));
         }
         let directory = DataDirectory::lock(path)?;
         let manifest = Manifest::load(&directory.path)?;
         Ok((directory, manifest))
+    }
+
+    /// Takes the lock of a directory that holds a crawl, whatever became of its manifest.
+    pub fn lock_any(path: &Path) -> Result<DataDirectory, DirectoryError> {
+        if !Manifest::is_in(path) && !Manifest::has_copy(path) {
+            return Err(DirectoryError::NoCrawl(path.to_owned()));
+        }
+        DataDirectory::lock(path)
     }
 
     fn lock(path: &Path) -> Result<DataDirectory, DirectoryError> {

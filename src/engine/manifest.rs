@@ -1,6 +1,8 @@
 //! `MANIFEST.json`: what a data directory is, and by which terms its crawl runs.
 //!
-//! Written aside and renamed: it is whole or as it was before.
+//! Written aside and renamed: it is whole or as it was before. A checksum over all of it tells a
+//! flipped bit and an edit by hand, and a copy in `state/` is what a repair puts in its place: the
+//! state is worth nothing without the secret that is in it.
 
 use super::DirectoryError;
 use crate::config::{Settings, Stay};
@@ -13,10 +15,15 @@ use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// Layout and meaning of the files; another version is refused.
-const FORMAT_VERSION: u64 = 4;
+const FORMAT_VERSION: u64 = 5;
 const NAME: &str = "MANIFEST.json";
+/// Written after it, and read by a repair alone.
+const COPY: &str = "state/MANIFEST.json";
+const DAMAGED: &str = "it is damaged, or was changed by hand. `nephila repair DIR` says whether \
+                       its copy is sound, and puts it back with --apply";
 /// Settings that decide what the state means: with another value it would mean something else.
 const BINDING: [&str; 2] = ["extra_parameters", "stay"];
 /// What holds for one run of the process, and not for the crawl.
@@ -53,8 +60,22 @@ impl Manifest {
         directory.join(NAME).symlink_metadata().is_ok()
     }
 
+    /// Whether there is a copy of a manifest, and so a crawl that may have lost its own.
+    pub fn has_copy(directory: &Path) -> bool {
+        directory.join(COPY).symlink_metadata().is_ok()
+    }
+
     pub fn load(directory: &Path) -> Result<Manifest, DirectoryError> {
-        let path = directory.join(NAME);
+        Manifest::load_as(directory, NAME)
+    }
+
+    /// The copy: as the manifest was when it was last written whole.
+    pub fn load_copy(directory: &Path) -> Result<Manifest, DirectoryError> {
+        Manifest::load_as(directory, COPY)
+    }
+
+    fn load_as(directory: &Path, name: &str) -> Result<Manifest, DirectoryError> {
+        let path = directory.join(name);
         let failed = |error| DirectoryError::Io { doing: "read", path: path.clone(), error };
         let mut options = std::fs::OpenOptions::new();
         // A link would lead out of the directory.
@@ -66,12 +87,22 @@ impl Manifest {
             file => file.map_err(failed)?,
         };
         let mut text = String::new();
-        file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
+        match file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text) {
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                return Err(DirectoryError::Manifest { path, what: DAMAGED.into() });
+            }
+            read => read.map_err(failed)?,
+        };
         Manifest::read(&text).map_err(|what| DirectoryError::Manifest { path: path.clone(), what })
     }
 
     fn read(text: &str) -> Result<Manifest, String> {
-        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let value: Value =
+            serde_json::from_str(text).map_err(|error| format!("{error}: {DAMAGED}"))?;
+        let told = value["checksum"].as_str();
+        if told.is_some_and(|told| told != checksum(&value)) {
+            return Err(DAMAGED.into());
+        }
         let format = value["format"].as_u64().ok_or("it names no format")?;
         if format != FORMAT_VERSION {
             return Err(format!(
@@ -80,6 +111,9 @@ impl Manifest {
                 value["version"].as_str().unwrap_or("?"),
                 env!("CARGO_PKG_VERSION"),
             ));
+        }
+        if told.is_none() {
+            return Err(format!("it has no checksum: {DAMAGED}"));
         }
         let secret = value["hash_secret"].as_str().filter(|secret| secret.len() == 32);
         let secret = secret.and_then(|secret| u128::from_str_radix(secret, 16).ok());
@@ -109,9 +143,7 @@ impl Manifest {
     }
 
     pub fn save(&self, directory: &Path) -> Result<(), DirectoryError> {
-        let failed =
-            |doing| move |error| DirectoryError::Io { doing, path: directory.to_owned(), error };
-        let text = json!({
+        let mut value = json!({
             "format": FORMAT_VERSION,
             "version": env!("CARGO_PKG_VERSION"),
             "slots": limits::SLOT_COUNT,
@@ -125,20 +157,13 @@ impl Manifest {
             "ipv6_pace_prefix_most": self.ipv6_pace_prefix_most,
             "homes": self.homes,
         });
-        let aside = directory.join("MANIFEST.json.new");
-        match std::fs::remove_file(&aside) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(failed("remove")(error));
-            }
-            _ => {}
-        }
-        // A new file: whatever had that name, a link too, is not written through.
-        let mut file = std::fs::File::create_new(&aside).map_err(failed("write"))?;
-        file.write_all(format!("{text:#}\n").as_bytes()).map_err(failed("write"))?;
-        file.sync_all().map_err(failed("sync"))?;
-        std::fs::rename(&aside, directory.join(NAME)).map_err(failed("rename"))?;
-        let synced = std::fs::File::open(directory).and_then(|dir| dir.sync_all());
-        synced.map_err(failed("sync"))
+        value["checksum"] = checksum(&value).into();
+        let text = format!("{value:#}\n");
+        write_whole(directory, NAME, &text)?;
+        let state = directory.join("state");
+        let made = std::fs::create_dir_all(&state);
+        made.map_err(|error| DirectoryError::Io { doing: "make", path: state, error })?;
+        write_whole(directory, COPY, &text)
     }
 
     /// Goes on with other settings: what has changed, for the operator. Refused where the state
@@ -213,6 +238,34 @@ impl Manifest {
     }
 }
 
+/// Over all of the manifest but itself, whatever spaces are between: `jq` may have passed it on.
+fn checksum(manifest: &Value) -> String {
+    let mut rest = manifest.clone();
+    rest.as_object_mut().map(|fields| fields.remove("checksum"));
+    format!("{:016x}", xxh3_64(rest.to_string().as_bytes()))
+}
+
+/// Writes a file aside and gives it its name: it is whole or as it was before.
+fn write_whole(directory: &Path, name: &str, text: &str) -> Result<(), DirectoryError> {
+    let failed =
+        |doing| move |error| DirectoryError::Io { doing, path: directory.to_owned(), error };
+    let (path, aside) = (directory.join(name), directory.join(format!("{name}.new")));
+    match std::fs::remove_file(&aside) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(failed("remove")(error));
+        }
+        _ => {}
+    }
+    // A new file: whatever had that name, a link too, is not written through.
+    let mut file = std::fs::File::create_new(&aside).map_err(failed("write"))?;
+    file.write_all(text.as_bytes()).map_err(failed("write"))?;
+    file.sync_all().map_err(failed("sync"))?;
+    std::fs::rename(&aside, &path).map_err(failed("rename"))?;
+    let folder = path.parent().unwrap_or(directory);
+    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(failed("sync"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,18 +303,46 @@ mod tests {
         }
     }
 
+    /// With other contents, under their own checksum.
+    fn resigned(text: &str, from: &str, to: &str) -> String {
+        let mut value: Value = serde_json::from_str(&text.replace(from, to)).expect("JSON");
+        value["checksum"] = checksum(&value).into();
+        value.to_string()
+    }
+
+    #[test]
+    fn a_bit_that_flips_anywhere_is_found_and_other_spaces_are_not_held_against_it() {
+        let (dir, text) = saved(&manifest());
+        for at in 0..text.len() * 8 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at / 8] ^= 1 << (at % 8);
+            std::fs::write(dir.0.join(NAME), &bytes).expect("a file");
+            let error = Manifest::load(&dir.0).expect_err("a flipped bit").to_string();
+            assert!(error.contains("MANIFEST.json: "), "bit {at}: {error}");
+            assert!(error.contains("repair DIR"), "bit {at}: {error}");
+        }
+        let value: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(Manifest::read(&value.to_string()), Ok(manifest_like(&dir)));
+        assert!(Manifest::read(&text.replace("\"checksum\"", "\"other\"")).is_err());
+    }
+
+    fn manifest_like(dir: &tempdir::Dir) -> Manifest {
+        Manifest::load_copy(&dir.0).expect("the copy is as it was")
+    }
+
     #[test]
     fn a_manifest_reads_back_and_other_formats_are_refused_by_name() {
         let written = manifest();
         let (dir, text) = saved(&written);
         assert_eq!(Manifest::load(&dir.0).expect("a manifest"), written);
-        let old = text.replace("\"format\": 4", "\"format\": 3");
+        let spoilt = |from: &str, to: &str| resigned(&text, from, to);
+        let old = spoilt("\"format\": 5", "\"format\": 4");
         let error = Manifest::read(&old).expect_err("another format");
-        assert!(error.contains("format 3") && error.contains("version that began it"), "{error}");
+        assert!(error.contains("format 4") && error.contains("version that began it"), "{error}");
         for (from, to) in [("\"slots\": 4096", "\"slots\": 1"), ("\"shards\": 3", "\"shards\": 0")]
         {
             assert!(text.contains(from), "{text}");
-            assert!(Manifest::read(&text.replace(from, to)).is_err(), "{to}");
+            assert!(Manifest::read(&spoilt(from, to)).is_err(), "{to}");
         }
         assert!(Manifest::read("{").is_err());
     }
@@ -274,7 +355,7 @@ mod tests {
         let secret = format!("{:032x}", one.hash_secret);
         assert!(text.contains(&secret), "{text}");
         for spoilt in ["", "0123", "xyz45678901234567890123456789012"] {
-            let error = Manifest::read(&text.replace(&secret, spoilt)).expect_err("no secret");
+            let error = Manifest::read(&resigned(&text, &secret, spoilt)).expect_err("no secret");
             assert!(error.contains("hash_secret"), "{error}");
         }
     }

@@ -36,6 +36,8 @@ pub enum Commands {
     Demo(DemoFlags),
     /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
     Audit(AuditFlags),
+    /// Say what is damaged in a crawl's directory and what it costs; go on without it on request
+    Repair(RepairFlags),
     /// Look inside a crawl, running or not: URLs by state, one host, one URL, dead letters
     Inspect(InspectFlags),
     /// Say what a host is waiting for, and why
@@ -304,6 +306,21 @@ impl SimFlags {
         }
     }
 }
+
+#[derive(Args)]
+#[command(after_help = REPAIR_HELP)]
+pub struct RepairFlags {
+    /// The directory of a crawl that does not run
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Go on without what is lost: move damaged files to DIR/damaged and write the state anew
+    #[arg(long)]
+    pub apply: bool,
+}
+
+const REPAIR_HELP: &str = "\
+Exit codes: 0 the crawl can go on, 1 it cannot as it is (--apply was not given), 2 nothing could be
+done.";
 
 #[derive(Args)]
 #[command(after_help = AUDIT_HELP)]

@@ -1,5 +1,5 @@
-//! What is sound of a file that is damaged: every whole frame, and how much lies between them. For a
-//! repair; a restart refuses such a file.
+//! What is sound of a file that is damaged: every whole frame, and how much lies between them. For
+//! a repair; a restart refuses such a file.
 
 use super::file::FileName;
 use super::frame::FrameReader;

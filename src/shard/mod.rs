@@ -54,7 +54,7 @@ pub use inspection::{Inspection, News};
 pub use notice::Notice;
 pub use placement::Placement;
 pub use quiet::{Pulse, Rounds, Verdict};
-pub use recovery::Recovery;
+pub use recovery::{Buried, Finding, Recovery, Salvage};
 pub use sabotage::Sabotage;
 
 use crate::base::notify::Notify;

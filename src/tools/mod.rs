@@ -5,4 +5,5 @@
 pub mod demo;
 pub mod inspect;
 pub mod parsers;
+pub mod repair;
 pub mod sim;

@@ -151,3 +151,18 @@ fn a_directory_says_by_which_ipv6_prefix_it_paced() {
     assert_eq!(prefix("ipv6_pace_prefix = 56\n"), 56);
     assert_eq!(prefix(""), 128, "from before there was the setting");
 }
+
+#[test]
+fn a_manifest_that_was_changed_is_no_evidence() {
+    let place = directory(&[Log::default().start(0, "")], "");
+    let settings = nephila::config::Settings { delay_ms: 60, ..Default::default() };
+    let manifest = nephila::engine::Manifest::new(&settings, 1, Default::default());
+    manifest.save(place.path()).expect("a manifest");
+    let open = || CrawlDir::open(place.path()).map(|crawl| crawl.terms.delay_ms);
+    assert_eq!(open().expect("as it was written"), 60);
+    let path = place.path().join("MANIFEST.json");
+    let text = fs::read_to_string(&path).expect("a manifest");
+    fs::write(&path, text.replace("\"delay_ms_least\": 60", "\"delay_ms_least\": 20")).expect("it");
+    let error = open().expect_err("a shorter delay than was promised").to_string();
+    assert!(error.contains("checksum"), "{error}");
+}

@@ -11,9 +11,11 @@
 //! that generation. Until then the old one's files stay as they are.
 
 mod applied;
+mod repair;
 mod source;
 
 pub(in crate::shard) use applied::Applied;
+pub use repair::{Buried, Finding, Salvage};
 pub(in crate::shard) use source::{ChunksWanted, Opened, Source};
 
 use super::checkpoints::{Checkpoints, Kept};

@@ -8,7 +8,7 @@
 //! seen; those about the whole crawl or its dead letters have all queues in memory, packed.
 
 mod dead;
-mod disk;
+pub(in crate::tools) mod disk;
 mod explain;
 mod history;
 mod left_out;

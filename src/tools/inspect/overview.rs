@@ -14,6 +14,7 @@ use crate::flow::{Class, Outcome, OutcomeCounts};
 use crate::limits::INSPECT_TOP_COUNT;
 use crate::shard::Inspection;
 use crate::shard::view::{BreakerView, CheckpointView, Tally};
+use crate::tools::repair::last_repair;
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 
@@ -128,6 +129,9 @@ impl Overview {
         table.row("journal", journal);
         if self.torn_bytes > 0 {
             table.row("", format!("{} half written at its end", bytes_text(self.torn_bytes)));
+        }
+        if let Some(at) = last_repair(&place.path) {
+            table.row("repaired", format!("{}: see REPAIRS.log", moment_text(now, at)));
         }
         self.urls_text(place, &mut table);
         self.hosts_text(&mut table, now);
