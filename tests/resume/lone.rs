@@ -3,6 +3,7 @@
 
 use super::anywhere::{crash, plan};
 use super::judged::{self, crash_after};
+use nephila::base::HashKey;
 use nephila::flow::{Command, Mail, ShardIndex};
 use nephila::io::sim::{DiskOperation, Sim, SimOutbox, Trouble};
 use nephila::io::{DiskError, Inbox, Outbox, Spawn};
@@ -74,6 +75,7 @@ fn shard_plan(plan: &CrawlPlan, shard_count: u16, past: Past, generation: u32) -
         upstreams: vec![DNS],
         placement: Placement::new(shard_count),
         homes: Default::default(),
+        hash_key: HashKey::new(plan.hash_secret),
         extra_ca: None,
         has_budget: false,
         settings: plan.settings.clone(),
