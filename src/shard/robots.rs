@@ -131,9 +131,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if hops > 0 && !self.errands.borrow_mut().move_to(origin, target, hops) {
             self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
         }
-        let wait = if answer.was_stale { Duration::ZERO } else { self.retry_wait(host, &queued) };
-        queued.tries += u8::from(answer.was_sent);
-        self.retry(host, queued, next.max(answer.ended + wait));
+        if answer.was_sent {
+            let wait =
+                if answer.was_stale { Duration::ZERO } else { self.retry_wait(host, &queued) };
+            queued.tries += 1;
+            self.retry(host, queued, next.max(answer.ended + wait));
+        } else {
+            self.retry_unsent(host, queued, next.max(answer.ended));
+        }
         self.client.recycle(answer.response);
         self.release(host, next);
     }

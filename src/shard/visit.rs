@@ -234,11 +234,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         record: Option<Stored>,
     ) {
         if outcome == Outcome::Shed && !answer.was_sent {
-            // We had no descriptor, port or buffer, so the try is not counted.
-            let retry_at =
-                answer.ended + self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
-            self.metrics.borrow_mut().add(Count::Retries, 1);
-            self.frontier.borrow_mut().retry_at(host, queued, retry_at);
+            self.retry_unsent(host, queued, answer.ended);
         } else if !self.is_end(&queued, answer, outcome) {
             // On a kept connection that was dead, the server may never have seen it: in the host's
             // very next turn, over a new connection.
@@ -264,7 +260,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.retry(host, Queued { url: target, trail, tries, ..queued }, at);
     }
 
-    /// The URL waits for its next try, over a restart too.
+    /// We had no descriptor, port or buffer, so the try is not counted. The journal is not told: it
+    /// has the URL with as many tries, and a restart would take a second entry for a second URL.
+    pub(super) fn retry_unsent(&self, host: HostId, queued: Queued, ended: Time) {
+        let wait = self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
+        self.metrics.borrow_mut().add(Count::Retries, 1);
+        self.frontier.borrow_mut().retry_at(host, queued, ended + wait);
+    }
+
+    /// The URL waits for its next try, over a restart too. It has made one more than the journal
+    /// knows of, which tells this copy from the one before.
     pub(super) fn retry(&self, host: HostId, queued: Queued, at: Time) {
         self.metrics.borrow_mut().add(Count::Retries, 1);
         if let Some(journal) = &self.journal {
