@@ -4,9 +4,9 @@
 mod support;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use nephila::dedup::{Digests, NearTable};
-use nephila::flow::Original;
-use nephila::warc::PayloadDigest;
+use nephila::crawl::dedup::{Digests, NearTable};
+use nephila::crawl::flow::Original;
+use nephila::proto::warc::PayloadDigest;
 use std::hint::black_box;
 use support::short;
 

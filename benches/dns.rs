@@ -4,7 +4,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use hickory_proto::op::{Message, MessageType, OpCode, Query};
 use hickory_proto::rr::rdata::{A, CNAME};
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-use nephila::dnswire::{Kind, decode_answer, encode_query};
+use nephila::proto::dnswire::{Kind, decode_answer, encode_query};
 use std::hint::black_box;
 
 const ID: u16 = 0x1234;

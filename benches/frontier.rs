@@ -6,9 +6,9 @@ mod support;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::{HashKey, Time};
-use nephila::flow::{Candidate, Class, Via};
-use nephila::frontier::{Caps, Frontier, MemorySieve, Sieve};
-use nephila::url::{Fingerprint, Url};
+use nephila::crawl::flow::{Candidate, Class, Via};
+use nephila::crawl::frontier::{Caps, Frontier, MemorySieve, Sieve};
+use nephila::proto::url::{Fingerprint, Url};
 use std::hint::black_box;
 use support::short;
 

@@ -4,14 +4,14 @@
 //! `cargo bench --bench html -- --test` runs each once.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nephila::bench::parse::{READERS, Read};
-use nephila::html::LolReader;
+use nephila::lab::bench::parse::{READERS, Read};
+use nephila::proto::html::LolReader;
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// As the ring hands them out.
-const CHUNK_BYTES: usize = nephila::limits::RING_BUFFER_BYTES;
+const CHUNK_BYTES: usize = nephila::base::limits::RING_BUFFER_BYTES;
 
 fn pages() -> Vec<Vec<u8>> {
     let root = std::env::var_os("NEPHILA_CORPUS")

@@ -3,8 +3,8 @@
 //! `cargo bench --bench http`
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nephila::http::{DecoderPool, Event, Method, ResponseReader, Validators, write_get};
-use nephila::url::Url;
+use nephila::proto::http::{DecoderPool, Event, Method, ResponseReader, Validators, write_get};
+use nephila::proto::url::Url;
 use std::hint::black_box;
 use std::io::Write;
 

@@ -5,11 +5,11 @@ mod support;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::{HashKey, Time};
-use nephila::flow::{Candidate, Class, Queued, Trail, Via};
-use nephila::frontier::{Caps, Frontier, MemorySieve};
-use nephila::journal::push_admitted;
+use nephila::crawl::flow::{Candidate, Class, Queued, Trail, Via};
+use nephila::crawl::frontier::{Caps, Frontier, MemorySieve};
+use nephila::crawl::journal::push_admitted;
+use nephila::proto::url::{HostKey, Normaliser, Url, UrlId};
 use nephila::shard::links::{LinkDesk, Ways};
-use nephila::url::{HostKey, Normaliser, Url, UrlId};
 use std::cell::{Cell, RefCell, RefMut};
 use std::hint::black_box;
 use support::short;

@@ -2,7 +2,7 @@
 //! made up after them where there is none.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nephila::robotstxt::Robots;
+use nephila::proto::robotstxt::Robots;
 use std::hint::black_box;
 
 fn files() -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! gives them.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nephila::simhash::SimHasher;
+use nephila::proto::simhash::SimHasher;
 use std::hint::black_box;
 
 const TEXT_BYTES: usize = 15_000;

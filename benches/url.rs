@@ -4,7 +4,7 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::HashKey;
-use nephila::url::{Normaliser, Url, registrable_domain};
+use nephila::proto::url::{Normaliser, Url, registrable_domain};
 use std::hint::black_box;
 
 const BATCH: usize = 4_096;

@@ -3,10 +3,10 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::WallTime;
-use nephila::limits::WRITE_BUFFER_BYTES;
+use nephila::base::limits::WRITE_BUFFER_BYTES;
+use nephila::proto::url::Url;
+use nephila::proto::warc::{CdxjLine, PayloadDigest, Record, RecordId, RecordWriter};
 use nephila::sys::memory::append_past_cache;
-use nephila::url::Url;
-use nephila::warc::{CdxjLine, PayloadDigest, Record, RecordId, RecordWriter};
 use std::hint::black_box;
 use std::time::Duration;
 

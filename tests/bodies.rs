@@ -4,12 +4,12 @@
 mod scripted;
 mod support;
 
-use nephila::config::Settings;
-use nephila::flow::Outcome;
+use nephila::crawl::config::Settings;
+use nephila::crawl::flow::Outcome;
+use nephila::crawl::metrics::{Count, merged};
 use nephila::io::Clock;
 use nephila::io::sim::Sim;
-use nephila::metrics::{Count, merged};
-use nephila::warc::StoredRecord;
+use nephila::proto::warc::StoredRecord;
 use scripted::{Act, Asked, page, say, serve};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ fn stored(crawl: &Crawl, wanted: &str) -> StoredRecord {
     let is_warc = |path: &PathBuf| path.to_string_lossy().ends_with(".warc.gz");
     let files = crawl.files.iter().filter(|(path, _)| is_warc(path));
     let mut found: Vec<_> = files
-        .flat_map(|(_, bytes)| nephila::warc::records(bytes).collect::<Vec<_>>())
+        .flat_map(|(_, bytes)| nephila::proto::warc::records(bytes).collect::<Vec<_>>())
         .map(|record| record.expect("a whole record"))
         .filter(|record| record.kind() == "response")
         .filter(|record| record.header("WARC-Target-URI") == Some(wanted))

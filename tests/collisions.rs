@@ -7,10 +7,10 @@ mod support;
 
 use nephila::base::HashKey;
 use nephila::io::sim::Sim;
-use nephila::tools::sim::crawl::crawl;
-use nephila::tools::sim::{Crawl, CrawlPlan};
-use nephila::url::Url;
-use nephila::web::WebSpec;
+use nephila::lab::sim::crawl::crawl;
+use nephila::lab::sim::{Crawl, CrawlPlan};
+use nephila::lab::web::WebSpec;
+use nephila::proto::url::Url;
 use scripted::{body, page, serve};
 use support::{crawl_in, settings, url};
 

@@ -2,11 +2,11 @@
 
 mod support;
 
-use nephila::config::Settings;
-use nephila::metrics::{Count, merged};
-use nephila::url::registrable_domain;
-use nephila::web::truth::Expect;
-use nephila::web::{Web, WebSpec};
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::{Count, merged};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Web, WebSpec};
+use nephila::proto::url::registrable_domain;
 use std::collections::{BTreeMap, BTreeSet};
 use support::{Crawl, crawl, page_counts, settings};
 

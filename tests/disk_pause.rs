@@ -3,14 +3,14 @@
 
 mod support;
 
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::{Count, merged};
 use nephila::io::DiskError;
 use nephila::io::sim::{DiskFaults, DiskOperation, START, Sim, Trouble};
-use nephila::metrics::{Count, merged};
-use nephila::tools::sim::crawl::{Crawl, CrawlError, CrawlPlan, crawl_with};
-use nephila::warc::{StoredRecord, records};
-use nephila::web::truth::Expect;
-use nephila::web::{Web, WebSpec};
+use nephila::lab::sim::crawl::{Crawl, CrawlError, CrawlPlan, crawl_with};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Web, WebSpec};
+use nephila::proto::warc::{StoredRecord, records};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -14,12 +14,12 @@ mod support;
 use evidence::{
     BODY_BYTES_MAX, DELAY_MS, HOST_PAGE_CAP, LONGEST_DELAY_MS, RETRY_COUNT_MAX, evidence,
 };
-use nephila::config::Settings;
-use nephila::control::summary;
+use nephila::crawl::config::Settings;
+use nephila::crawl::flow::Outcome;
+use nephila::crawl::metrics::Count;
 use nephila::engine::EndReason;
-use nephila::flow::Outcome;
-use nephila::metrics::Count;
-use nephila::web::hostile::{ROWS, Row};
+use nephila::engine::report::summary;
+use nephila::lab::web::hostile::{ROWS, Row};
 use std::collections::BTreeMap;
 
 fn real_rows() -> impl Iterator<Item = &'static Row> {
@@ -191,7 +191,7 @@ fn no_forged_response_reaches_another_url_or_the_disk() {
         let payload = String::from_utf8_lossy(&record.payload()).into_owned();
         assert!(payload.contains("genuine"), "{}: {payload}", row.name);
     }
-    let forged = |record: &&nephila::warc::StoredRecord| {
+    let forged = |record: &&nephila::proto::warc::StoredRecord| {
         memchr::memmem::find(record.block(), b"counterfeit").is_some()
     };
     let found: Vec<_> = evidence().records.iter().filter(forged).collect();
@@ -311,7 +311,7 @@ fn tightened_rules_hold_from_when_they_are_read() {
     let robots: Vec<_> = asked.iter().filter(|entry| entry.path == "/robots.txt").collect();
     assert!(robots.len() > 1, "read again after its time");
     let late = |from: u64, to: u64| {
-        let is_late = |entry: &&&nephila::web::log::Entry| entry.path.starts_with("/late/");
+        let is_late = |entry: &&&nephila::lab::web::log::Entry| entry.path.starts_with("/late/");
         asked.iter().filter(is_late).filter(|e| (from..to).contains(&e.at.0)).count()
     };
     assert!(late(0, robots[1].at.0) > 0, "allowed at first");

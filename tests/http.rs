@@ -5,7 +5,7 @@
 #[path = "support/corpus.rs"]
 mod corpus;
 
-use nephila::http::{DecoderPool, Event, HttpError, Method, ResponseReader};
+use nephila::proto::http::{DecoderPool, Event, HttpError, Method, ResponseReader};
 use proptest::prelude::*;
 use std::io::Write;
 use std::path::PathBuf;

@@ -9,11 +9,11 @@ mod reinject;
 #[path = "inspect/server.rs"]
 mod server;
 
-use nephila::config::Settings;
+use nephila::cli::inspect::{DeadFilter, InspectError, Manner, Question, ask};
+use nephila::crawl::config::Settings;
+use nephila::crawl::flow::Outcome;
 use nephila::engine;
-use nephila::flow::Outcome;
-use nephila::tools::inspect::{DeadFilter, InspectError, Manner, Question, ask};
-use nephila::url::Url;
+use nephila::proto::url::Url;
 use serde_json::Value;
 use server::{Server, answer, page};
 use std::collections::BTreeMap;

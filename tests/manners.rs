@@ -5,10 +5,10 @@
 mod scripted;
 mod support;
 
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::Count;
 use nephila::io::sim::{NetModel, Sim};
-use nephila::metrics::Count;
-use nephila::url::Url;
+use nephila::proto::url::Url;
 use scripted::{Act, Asked, body, page, say, serve};
 use std::time::Duration;
 use support::{crawl_in, settings};
@@ -468,7 +468,7 @@ fn links_beyond_the_setting_are_left_out_counted_and_marked_in_the_index() {
         let settings = Settings { page_link_count_max, delay_ms: 20, ..settings() };
         let crawl = crawl_in(&sim, 2, settings, vec![Url::parse("http://10.0.0.1/").unwrap()]);
         assert_eq!(seen.borrow().len(), 2 + asked_count);
-        let (metrics, _) = nephila::metrics::merged(&crawl.reports);
+        let (metrics, _) = nephila::crawl::metrics::merged(&crawl.reports);
         let left_out = 1_100 - asked_count as u64;
         assert_eq!(metrics.count(Count::LinksOverCap), left_out);
         assert_eq!(metrics.count(Count::PagesOverLinkCap), u64::from(left_out > 0));

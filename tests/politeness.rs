@@ -2,10 +2,10 @@
 //! `nephila sim` runs as many more as one likes; these are the ones that every build runs.
 
 use nephila::base::Time;
-use nephila::flow::Outcome;
-use nephila::metrics::{Count, merged};
-use nephila::tools::sim::{Breach, Crawl, Judgement, Run, Scene, ScenePlan, crawl, run};
-use nephila::web::log::{Entry, Fate};
+use nephila::crawl::flow::Outcome;
+use nephila::crawl::metrics::{Count, merged};
+use nephila::lab::sim::{Breach, Crawl, Judgement, Run, Scene, ScenePlan, crawl, run};
+use nephila::lab::web::log::{Entry, Fate};
 use std::path::PathBuf;
 use std::time::Duration;
 

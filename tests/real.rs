@@ -1,11 +1,11 @@
 //! Crawls over real sockets, real rings and a real disk, judged by the web's log.
 
-use nephila::config::{Settings, Stay};
+use nephila::crawl::config::{Settings, Stay};
+use nephila::crawl::metrics::Count;
 use nephila::engine::{self, EndReason};
-use nephila::metrics::Count;
-use nephila::url::Url;
-use nephila::web::truth::Expect;
-use nephila::web::{Stand, StandPlan, Web, WebSpec, log::Entry};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Stand, StandPlan, Web, WebSpec, log::Entry};
+use nephila::proto::url::Url;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -2,15 +2,15 @@
 //! failures lead to the next server, and no address gets through that is not public.
 
 use nephila::base::Time;
-use nephila::dnswire::{self, FrameReader, Kind, Query, Rcode, encode_answer};
-use nephila::flow::ResolveError;
-use nephila::io::sim::{Faults, NetModel, START, Sim, SimStream, SimWorld, Unknown};
-use nephila::io::{Datagram, Listener, Net, Spawn, Stream};
-use nephila::limits::{
+use nephila::base::limits::{
     DNS_ADDRESS_COUNT_MAX, DNS_FAILURE_SECONDS, DNS_IN_FLIGHT_MAX, DNS_NEGATIVE_SECONDS_MAX,
     DNS_STRAY_COUNT_MAX, DNS_TTL_SECONDS_MAX, DNS_TTL_SECONDS_MIN,
 };
-use nephila::resolve::{Address, DnsSettings, Resolver};
+use nephila::crawl::flow::ResolveError;
+use nephila::crawl::resolve::{Address, DnsSettings, Resolver};
+use nephila::io::sim::{Faults, NetModel, START, Sim, SimStream, SimWorld, Unknown};
+use nephila::io::{Datagram, Listener, Net, Spawn, Stream};
+use nephila::proto::dnswire::{self, FrameReader, Kind, Query, Rcode, encode_answer};
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;

@@ -4,7 +4,7 @@
 #[path = "support/corpus.rs"]
 mod corpus;
 
-use nephila::robotstxt::{Robots, RobotsReader};
+use nephila::proto::robotstxt::{Robots, RobotsReader};
 use robotstxt::matcher::{RobotsMatchStrategy, RobotsMatcher};
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn sample_paths(text: &str) -> Vec<String> {
     // As a URL parser would give them, and starting with a slash.
     let mut paths: Vec<_> = paths
         .iter()
-        .filter_map(|path| nephila::url::Url::parse(&format!("http://h.example{path}")).ok())
+        .filter_map(|path| nephila::proto::url::Url::parse(&format!("http://h.example{path}")).ok())
         .map(|url| url.path_and_query().to_string())
         .collect();
     paths.sort();

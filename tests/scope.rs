@@ -7,10 +7,10 @@
 #[allow(dead_code)] // each test file uses its part
 mod server;
 
-use nephila::config::Stay;
+use nephila::crawl::config::Stay;
 use nephila::engine::Manifest;
-use nephila::web::log::Entry;
-use nephila::web::{Stand, StandPlan, WebSpec};
+use nephila::lab::web::log::Entry;
+use nephila::lab::web::{Stand, StandPlan, WebSpec};
 use server::{Server, answer, page};
 use std::collections::BTreeSet;
 use std::path::Path;

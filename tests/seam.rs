@@ -5,11 +5,11 @@
 //! empty data directory. Times are short and only lower bounds are asserted, so that real clocks
 //! pass too.
 
+use nephila::base::limits::RING_EVENT_COUNT_MAX;
 use nephila::base::{Time, oneshot};
 use nephila::io::ring::{Care, RingWorld, Wake};
 use nephila::io::sim::{Sim, SimWorld};
 use nephila::io::{Datagram, DiskError, File, Listener, NetError, Stream, World, deadline_in_ms};
-use nephila::limits::RING_EVENT_COUNT_MAX;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

@@ -2,10 +2,10 @@
 
 mod support;
 
-use nephila::config::Settings;
-use nephila::metrics::{Count, merged};
-use nephila::web::truth::Expect;
-use nephila::web::{Web, WebSpec};
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::{Count, merged};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Web, WebSpec};
 use std::path::Path;
 use support::{Crawl, crawl, settings};
 

@@ -302,7 +302,7 @@ fn datagrams_are_lost_at_the_rate_of_the_model_and_when_nobody_reads() {
             while server.receive(soon).await.is_ok() {
                 flood_count += 1;
             }
-            assert!(flood_count <= nephila::limits::SIM_DATAGRAM_COUNT_MAX);
+            assert!(flood_count <= nephila::base::limits::SIM_DATAGRAM_COUNT_MAX);
             count
         });
         received.unwrap()

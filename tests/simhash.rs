@@ -4,7 +4,7 @@
 #[path = "support/corpus.rs"]
 mod corpus;
 
-use nephila::simhash::{SimHasher, blocks, distance};
+use nephila::proto::simhash::{SimHasher, blocks, distance};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A file of near-duplicates, and whether it is the corpus'.

@@ -5,12 +5,12 @@
 mod corpus;
 mod support;
 
-use nephila::config::Settings;
-use nephila::metrics::{Count, merged};
-use nephila::parse::{ListReader, Listed};
-use nephila::sitemap::Form;
-use nephila::web::truth::Expect;
-use nephila::web::{Kind, Web, WebSpec};
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::{Count, merged};
+use nephila::crawl::parse::{ListReader, Listed};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Kind, Web, WebSpec};
+use nephila::proto::sitemap::Form;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use support::{Crawl, crawl, settings};

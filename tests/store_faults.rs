@@ -3,15 +3,15 @@
 //! reads to its end and matches its index; nothing else was touched.
 
 use nephila::base::{Time, WallTime};
-use nephila::flow::Outcome;
+use nephila::crawl::flow::Outcome;
+use nephila::crawl::store::{
+    Life, RequestLine, RequestLog, StoreError, StoreSettings, StoredPage, WarcStore, salvage,
+};
 use nephila::io::ring::{Care, RingWorld, Wake};
 use nephila::io::sim::{DiskFaults, DiskModel, DiskOperation, PowerCut, Sim, SimWorld, Trouble};
 use nephila::io::{Clock, DiskError, Random, Spawn};
-use nephila::store::{
-    Life, RequestLine, RequestLog, StoreError, StoreSettings, StoredPage, WarcStore, salvage,
-};
-use nephila::url::Url;
-use nephila::warc::{PayloadDigest, Sha1, StoredRecord, records};
+use nephila::proto::url::Url;
+use nephila::proto::warc::{PayloadDigest, Sha1, StoredRecord, records};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

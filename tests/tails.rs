@@ -2,14 +2,14 @@
 
 mod support;
 
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::{Count, merged};
+use nephila::crawl::store::StoreError;
 use nephila::io::sim::{DiskOperation, START, Sim, SimWorld, Trouble};
 use nephila::io::{Clock, Disk, DiskError, File, Spawn};
-use nephila::metrics::{Count, merged};
-use nephila::store::StoreError;
-use nephila::tools::sim::crawl::{Crawl, CrawlError, CrawlPlan, crawl_with};
-use nephila::web::truth::Expect;
-use nephila::web::{Web, WebSpec};
+use nephila::lab::sim::crawl::{Crawl, CrawlError, CrawlPlan, crawl_with};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Web, WebSpec};
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The house rules that a machine can check: layers, where glommio and unsafe may be, sizes, and
+//! The house rules that a machine can check: rooms, where glommio and unsafe may be, sizes, and
 //! names for bounds. Each rule is a function from a file to its breaches, tried first on a planted
 //! breach, so that a rule that finds nothing is known to look.
 
@@ -9,19 +9,15 @@ mod code;
 
 use code::without_comments_and_texts;
 
-/// Modules by layer, as in ARCHITECTURE.md. A new module gets its place here.
-const LAYERS: &[&[&str]] = &[
-    &["base", "limits", "sys", "io"],
-    &["url", "http", "html", "robotstxt", "simhash", "dnswire", "warc", "sitemap"],
-    &["flow", "metrics", "config"],
-    &["seed", "frontier", "resolve", "fetch", "parse", "dedup", "store", "journal"],
-    &["shard"],
-    &["engine", "control", "web", "tools", "audit", "main", "flags", "lib", "bench"],
-];
+/// The rooms of the house in their order, as in `src/lib.rs`: a room imports only from rooms before
+/// it. A new top-level module gets its place here.
+const ROOMS: &[&str] = &["sys", "base", "io", "proto", "crawl", "shard", "engine", "lab", "cli"];
+/// In these rooms a module imports none of its neighbours but the ones named.
+const NEIGHBOURS: &[(&str, &[&str])] =
+    &[("proto", &["url"]), ("crawl", &["flow", "config", "metrics"])];
 /// All that the referee may use of the crate: it shares no code with what it judges.
-const REFEREE_USES: &[&str] = &["audit", "base", "limits"];
-const PROTOCOLS: usize = 1;
-const STAGES: usize = 3;
+const REFEREE: &str = "src/lab/audit/";
+const REFEREE_USES: &[&str] = &["base"];
 
 const LINE_COUNT_MAX: usize = 1_000;
 const LINE_COUNT_ADVISED: usize = 600;
@@ -30,7 +26,8 @@ const COLUMN_COUNT_MAX: usize = 100;
 type Rule = fn(&Source) -> Vec<String>;
 
 const RULES: &[Rule] = &[
-    layers,
+    rooms_in_order,
+    neighbours_apart,
     referee_apart,
     glommio_in_its_place,
     unsafe_in_its_place,
@@ -52,11 +49,19 @@ impl Source {
         Source { path: path.to_owned(), text: text.to_owned(), code }
     }
 
-    /// The module of the crate that it belongs to; `None` outside `src`.
+    /// The room that it belongs to; `None` outside `src`.
+    fn room(&self) -> Option<&str> {
+        self.part(0)
+    }
+
+    /// The module of its room that it belongs to; `None` for the room's own file.
     fn module(&self) -> Option<&str> {
-        let rest = self.path.strip_prefix("src/")?;
-        let first = rest.split('/').next()?;
-        Some(first.strip_suffix(".rs").unwrap_or(first))
+        self.part(1).filter(|name| *name != "mod")
+    }
+
+    fn part(&self, index: usize) -> Option<&str> {
+        let part = self.path.strip_prefix("src/")?.split('/').nth(index)?;
+        Some(part.strip_suffix(".rs").unwrap_or(part))
     }
 
     fn breach(&self, line: usize, what: impl std::fmt::Display) -> String {
@@ -66,42 +71,56 @@ impl Source {
 
 // --- Rules --------------------------------------------------------------------------------------
 
-fn layers(source: &Source) -> Vec<String> {
-    let Some(module) = source.module() else { return Vec::new() };
-    if module == "lib" {
+fn rooms_in_order(source: &Source) -> Vec<String> {
+    let Some(room) = source.room() else { return Vec::new() };
+    if ["lib", "main"].contains(&room) {
         return Vec::new();
     }
-    let Some(layer) = layer_of(module) else {
-        return vec![source.breach(0, format!("module `{module}` has no layer in tests/tidy.rs"))];
+    let Some(place) = place_of(room) else {
+        return vec![source.breach(0, format!("`{room}` has no place among the rooms"))];
     };
-    let allowed = |used: &str| {
-        used == module
-            || layer_of(used).is_some_and(|of_used| match layer {
-                PROTOCOLS => of_used < layer || used == "url",
-                STAGES => of_used < layer,
-                _ => of_used <= layer,
-            })
+    let is_allowed = |path: &[String]| place_of(&path[0]).is_some_and(|used| used <= place);
+    let paths = crate_paths(&source.code).into_iter().filter(|(_, path)| !is_allowed(path));
+    paths
+        .map(|(line, path)| source.breach(line, format!("`{room}` may not use `{}`", path[0])))
+        .collect()
+}
+
+fn neighbours_apart(source: &Source) -> Vec<String> {
+    let (Some(room), Some(module)) = (source.room(), source.module()) else { return Vec::new() };
+    let Some((_, shared)) = NEIGHBOURS.iter().find(|(name, _)| *name == room) else {
+        return Vec::new();
     };
-    crate_paths(&source.code)
-        .into_iter()
-        .filter(|(_, used)| !allowed(used))
-        .map(|(line, used)| source.breach(line, format!("`{module}` may not use `{used}`")))
+    let is_apart = |path: &[String]| {
+        let used = path.get(1).map_or("", String::as_str);
+        path[0] == room && used != module && !shared.contains(&used)
+    };
+    let paths = crate_paths(&source.code).into_iter().filter(|(_, path)| is_apart(path));
+    paths
+        .map(|(line, path)| {
+            source.breach(line, format!("`{module}` may not use `{}`", path.join("::")))
+        })
         .collect()
 }
 
 fn referee_apart(source: &Source) -> Vec<String> {
-    if source.module() != Some("audit") {
+    if !source.path.starts_with(REFEREE) {
         return Vec::new();
     }
-    crate_paths(&source.code)
-        .into_iter()
-        .filter(|(_, used)| !REFEREE_USES.contains(&used.as_str()))
-        .map(|(line, used)| source.breach(line, format!("the referee may not use `{used}`")))
+    let is_apart = |path: &[String]| {
+        let is_own = path[0] == "lab" && path.get(1).is_some_and(|module| module == "audit");
+        !is_own && !REFEREE_USES.contains(&path[0].as_str())
+    };
+    let paths = crate_paths(&source.code).into_iter().filter(|(_, path)| is_apart(path));
+    paths
+        .map(|(line, path)| {
+            source.breach(line, format!("the referee may not use `{}`", path.join("::")))
+        })
         .collect()
 }
 
 fn glommio_in_its_place(source: &Source) -> Vec<String> {
-    let places = ["src/io/ring/", "src/engine.rs", "src/engine/"];
+    let places = ["src/io/ring/", "src/engine/"];
     if !source.path.starts_with("src/") || places.iter().any(|at| source.path.starts_with(at)) {
         return Vec::new();
     }
@@ -145,7 +164,7 @@ fn nothing_unfinished(source: &Source) -> Vec<String> {
 
 /// Every bound says what happens at it, or stands directly under one that does.
 fn bounds_explained(source: &Source) -> Vec<String> {
-    if source.path != "src/limits.rs" {
+    if source.path != "src/base/limits.rs" {
         return Vec::new();
     }
     let mut breaches = Vec::new();
@@ -162,12 +181,14 @@ fn bounds_explained(source: &Source) -> Vec<String> {
 
 // --- Looking ------------------------------------------------------------------------------------
 
-fn layer_of(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|modules| modules.contains(&module))
+fn place_of(room: &str) -> Option<usize> {
+    ROOMS.iter().position(|name| *name == room)
 }
 
-/// The modules named by `crate::module` and by `use crate::{module, module::x}`, with their lines.
-fn crate_paths(code: &str) -> Vec<(usize, String)> {
+/// The first two names of each path that begins with `crate`, with its line: those of
+/// `crate::room::module`, and of each part of `use crate::{room::module, ...}` and of
+/// `use crate::room::{module, ...}`.
+fn crate_paths(code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("crate::") {
         let starts_inside_word = code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -175,34 +196,48 @@ fn crate_paths(code: &str) -> Vec<(usize, String)> {
             continue;
         }
         let line = code[..at].matches('\n').count();
-        let rest = &code[at + "crate::".len()..];
-        let mut add = |name: &str| {
-            if !name.is_empty() {
-                found.push((line, name.to_owned()));
+        for path in paths_of(&code[at + "crate::".len()..], 2) {
+            if !path.is_empty() {
+                found.push((line, path));
             }
-        };
-        match rest.strip_prefix('{') {
-            None => add(first_word(rest)),
-            Some(group) => top_level_names(group).into_iter().for_each(add),
         }
     }
     found
 }
 
-/// The first names of the parts of a `use` group, up to the brace that ends it.
-fn top_level_names(group: &str) -> Vec<&str> {
-    let mut names = vec![first_word(group.trim_start())];
+/// The paths that a text begins with, up to a depth: one, or those of a group in braces.
+fn paths_of(text: &str, depth: usize) -> Vec<Vec<String>> {
+    if depth == 0 {
+        return vec![Vec::new()];
+    }
+    if let Some(group) = text.strip_prefix('{') {
+        return parts_of_group(group).into_iter().flat_map(|part| paths_of(part, depth)).collect();
+    }
+    let name = first_word(text);
+    if name.is_empty() {
+        return vec![Vec::new()];
+    }
+    let rests = match text[name.len()..].strip_prefix("::") {
+        Some(rest) => paths_of(rest, depth - 1),
+        None => vec![Vec::new()],
+    };
+    rests.into_iter().map(|rest| [vec![name.to_owned()], rest].concat()).collect()
+}
+
+/// The parts of a `use` group, each from its first letter on, up to the brace that ends it.
+fn parts_of_group(group: &str) -> Vec<&str> {
+    let mut parts = vec![group.trim_start()];
     let mut depth = 0;
     for (at, char) in group.char_indices() {
         match char {
             '{' => depth += 1,
             '}' if depth == 0 => break,
             '}' => depth -= 1,
-            ',' if depth == 0 => names.push(first_word(group[at + 1..].trim_start())),
+            ',' if depth == 0 => parts.push(group[at + 1..].trim_start()),
             _ => {}
         }
     }
-    names
+    parts
 }
 
 fn first_word(text: &str) -> &str {
@@ -264,14 +299,11 @@ fn the_house_is_tidy() {
 }
 
 #[test]
-fn every_module_of_the_crate_has_a_layer() {
+fn the_rooms_stand_in_the_library_in_their_order() {
     let library = sources().into_iter().find(|source| source.path == "src/lib.rs").unwrap();
     let names = library.code.lines().filter_map(|line| line.strip_prefix("pub mod "));
-    let unplaced: Vec<&str> = names
-        .map(|name| name.trim_end_matches(';'))
-        .filter(|name| layer_of(name).is_none())
-        .collect();
-    assert!(unplaced.is_empty(), "no layer for {unplaced:?}");
+    let names: Vec<&str> = names.map(|name| name.trim_end_matches(';')).collect();
+    assert_eq!(names, ROOMS);
 }
 
 #[test]
@@ -295,30 +327,45 @@ fn breaks(rule: Rule, path: &str, text: &str) -> bool {
 }
 
 #[test]
-fn a_breach_of_the_layers_is_found() {
-    assert!(breaks(layers, "src/url/mod.rs", "use crate::flow::Via;"));
-    assert!(breaks(layers, "src/html/mod.rs", "use crate::http::Method;"));
-    assert!(breaks(layers, "src/seed/mod.rs", "use crate::frontier::Frontier;"));
-    assert!(breaks(layers, "src/base/mod.rs", "fn f(x: &crate::url::Url) {}"));
-    assert!(breaks(layers, "src/flow.rs", "use crate::{base::Time, url::Url, shard::Shard};"));
-    assert!(breaks(layers, "src/io/net.rs", "use crate::{\n    base,\n    web::Web,\n};"));
-    assert!(breaks(layers, "src/novelty.rs", ""));
-    assert!(!breaks(layers, "src/html/mod.rs", "use crate::url::Url; use crate::html::Page;"));
-    assert!(!breaks(layers, "src/metrics/mod.rs", "use crate::flow::Outcome;"));
+fn a_room_that_uses_a_later_one_is_found() {
+    let breaks = |path, text| breaks(rooms_in_order, path, text);
+    assert!(breaks("src/proto/url/mod.rs", "use crate::crawl::flow::Via;"));
+    assert!(breaks("src/base/mod.rs", "fn f(x: &crate::proto::url::Url) {}"));
+    assert!(breaks("src/crawl/flow/mod.rs", "use crate::{base::Time, shard::Shard};"));
+    assert!(breaks("src/io/net.rs", "use crate::{\n    base,\n    lab::web::Web,\n};"));
+    assert!(breaks("src/lab/mod.rs", "use crate::cli::flags;"));
+    assert!(breaks("src/novelty.rs", ""));
+    assert!(!breaks("src/crawl/store/mod.rs", "use crate::crawl::flow::Outcome;"));
     assert!(!breaks(
-        layers,
-        "src/limits.rs",
-        "/// See [`crate::url::UrlError`].\nconst A: u8 = 1;"
+        "src/base/limits.rs",
+        "/// See [`crate::proto::url::UrlError`].\nconst A: u8 = 1;"
     ));
-    assert!(!breaks(layers, "src/engine.rs", "use crate::{shard, store::{Store, fetch}};"));
+    assert!(!breaks("src/engine/mod.rs", "use crate::{shard, crawl::store::{Store, fetch}};"));
+}
+
+#[test]
+fn a_stage_or_a_protocol_that_uses_its_neighbour_is_found() {
+    let breaks = |path, text| breaks(neighbours_apart, path, text);
+    assert!(breaks("src/proto/html/mod.rs", "use crate::proto::http::Method;"));
+    assert!(breaks("src/crawl/seed/mod.rs", "use crate::crawl::frontier::Frontier;"));
+    assert!(breaks("src/crawl/seed/mod.rs", "use crate::{base, crawl::{flow, store::Store}};"));
+    assert!(breaks("src/crawl/metrics/mod.rs", "use crate::crawl::{flow::Outcome, fetch};"));
+    assert!(!breaks(
+        "src/proto/html/mod.rs",
+        "use crate::proto::url::Url; use crate::proto::html::Page;"
+    ));
+    assert!(!breaks("src/crawl/metrics/mod.rs", "use crate::crawl::flow::Outcome;"));
+    assert!(!breaks("src/shard/mod.rs", "use crate::crawl::{store::Store, fetch};"));
 }
 
 #[test]
 fn a_referee_that_uses_the_crawler_is_found() {
-    assert!(breaks(referee_apart, "src/audit/book.rs", "use crate::robotstxt::Robots;"));
-    assert!(breaks(referee_apart, "src/audit/mod.rs", "use crate::{base::Time, url::Url};"));
-    assert!(!breaks(referee_apart, "src/audit/mod.rs", "use crate::{base::Time, limits};"));
-    assert!(!breaks(referee_apart, "src/web/log.rs", "use crate::url::Url;"));
+    let breaks = |path, text| breaks(referee_apart, path, text);
+    assert!(breaks("src/lab/audit/book.rs", "use crate::proto::robotstxt::Robots;"));
+    assert!(breaks("src/lab/audit/mod.rs", "use crate::{base::Time, proto::url::Url};"));
+    assert!(breaks("src/lab/audit/mod.rs", "use crate::lab::web::Web;"));
+    assert!(!breaks("src/lab/audit/mod.rs", "use crate::{base::Time, lab::audit::Stop};"));
+    assert!(!breaks("src/lab/web/log.rs", "use crate::proto::url::Url;"));
 }
 
 #[test]
@@ -355,7 +402,7 @@ fn unfinished_code_is_found() {
 
 #[test]
 fn a_bound_without_a_reason_is_found() {
-    let limits = "src/limits.rs";
+    let limits = "src/base/limits.rs";
     assert!(breaks(
         bounds_explained,
         limits,

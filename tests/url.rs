@@ -4,7 +4,7 @@
 #[path = "support/corpus.rs"]
 mod corpus;
 
-use nephila::url::{Normaliser, Url, UrlError};
+use nephila::proto::url::{Normaliser, Url, UrlError};
 use serde_json::Value;
 
 #[test]

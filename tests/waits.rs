@@ -5,11 +5,11 @@
 mod scripted;
 mod support;
 
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
+use nephila::crawl::metrics::{Gauges, merged};
 use nephila::io::sim::Sim;
-use nephila::metrics::{Gauges, merged};
-use nephila::tools::sim::crawl::{self, CrawlPlan};
-use nephila::web::WebSpec;
+use nephila::lab::sim::crawl::{self, CrawlPlan};
+use nephila::lab::web::WebSpec;
 use scripted::{Act, Asked, body, page, serve};
 use std::time::Duration;
 use support::{settings, url};

@@ -5,8 +5,8 @@ mod corpus;
 
 use flate2::read::MultiGzDecoder;
 use nephila::base::WallTime;
-use nephila::url::Url;
-use nephila::warc::{
+use nephila::proto::url::Url;
+use nephila::proto::warc::{
     PayloadDigest, ReadError, Reader, Record, RecordId, RecordKind, RecordWriter, RefersTo,
     StoredRecord, Truncated, records, surt,
 };
@@ -317,7 +317,9 @@ fn warcio_reads_and_checks_our_files() {
             .filter(|response| response.truncated.is_none())
             .map(|response| {
                 let mut line = format!("{} {} ", response.url, response.payload.len()).into_bytes();
-                line.extend(nephila::warc::digest::base32(&PayloadDigest::of(&response.payload)));
+                line.extend(nephila::proto::warc::digest::base32(&PayloadDigest::of(
+                    &response.payload,
+                )));
                 String::from_utf8(line).unwrap() + "\n"
             })
             .collect();

@@ -4,8 +4,8 @@
 use nephila::base::{Time, oneshot};
 use nephila::io::ring::{Care, RingWorld, Wake};
 use nephila::io::{Listener, Net, Spawn, Stream};
-use nephila::web::truth::Expect;
-use nephila::web::{MemorySink, Request, RequestLog, Server, Web, WebSpec};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{MemorySink, Request, RequestLog, Server, Web, WebSpec};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -220,7 +220,7 @@ fn visible_text(html: &str) -> String {
 fn near_duplicates_of_the_truth_are_near_and_other_pages_are_not() {
     let web = web("rough", 20, 3_000, 7);
     let simhash = |place| {
-        let mut hasher = nephila::simhash::SimHasher::new();
+        let mut hasher = nephila::proto::simhash::SimHasher::new();
         hasher.push_text(
             visible_text(&fetch(&web, &Url::parse(&web.url(place)).unwrap()).body).as_bytes(),
         );
@@ -232,8 +232,8 @@ fn near_duplicates_of_the_truth_are_near_and_other_pages_are_not() {
         let Some(original) = entry.near_duplicate_of else { continue };
         let (this, that) = (simhash(entry.place), simhash(original));
         all += 1;
-        near += usize::from(nephila::simhash::distance(this, that) <= 3);
-        strangers += usize::from(nephila::simhash::distance(this, before) <= 3);
+        near += usize::from(nephila::proto::simhash::distance(this, that) <= 3);
+        strangers += usize::from(nephila::proto::simhash::distance(this, before) <= 3);
         before = that;
     }
     println!("{near} of {all} variants within 3 bits, {strangers} strangers");
@@ -270,7 +270,7 @@ fn links_parse_and_repeat_as_asked() {
         for link in links {
             let link = url.join(&link).unwrap();
             let text = normal(link);
-            nephila::url::Url::parse(&text).unwrap();
+            nephila::proto::url::Url::parse(&text).unwrap();
             distinct.insert(text);
         }
     }

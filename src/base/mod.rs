@@ -5,6 +5,7 @@
 
 pub mod escape;
 pub mod hash_key;
+pub mod limits;
 pub mod notify;
 pub mod oneshot;
 pub mod pack;

@@ -5,9 +5,9 @@
 //! state is worth nothing without the secret that is in it.
 
 use super::DirectoryError;
-use crate::config::{Settings, Stay};
-use crate::control::count_text;
-use crate::limits::{self, HOME_SHOWN_COUNT_MAX, MANIFEST_BYTES_MAX, SHARD_COUNT_MAX};
+use crate::base::limits::{self, HOME_SHOWN_COUNT_MAX, MANIFEST_BYTES_MAX, SHARD_COUNT_MAX};
+use crate::crawl::config::{Settings, Stay};
+use crate::engine::report::count_text;
 use crate::shard::Past;
 use crate::sys::process::entropy_u64;
 use serde_json::{Value, json};

@@ -1,16 +1,16 @@
 //! The control thread's loop: signals, limits, budget, and the question whether all is done.
 
 use super::Fleet;
-use crate::config::Settings;
-use crate::control::{count_text, span_text};
-use crate::flow::{Candidate, Command, Outcome, ShardIndex};
+use crate::base::limits;
+use crate::crawl::config::Settings;
+use crate::crawl::flow::{Candidate, Command, Outcome, ShardIndex};
+use crate::crawl::metrics::{Report, Totals};
+use crate::crawl::store::StoreError;
+use crate::engine::report::{count_text, span_text};
 use crate::io::DiskError;
-use crate::limits;
-use crate::metrics::{Report, Totals};
+use crate::proto::url::Url;
 use crate::shard::{BudgetDesk, Notice, Pulse, Recovery, Rounds, Verdict};
-use crate::store::StoreError;
 use crate::sys::process::{self, Signals};
-use crate::url::Url;
 use crossbeam::channel::Receiver;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

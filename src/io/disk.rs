@@ -50,7 +50,7 @@ pub trait File: 'static {
     /// Writes `bytes[from..]` at the end and gives the buffer back, as it was, whatever came of it.
     /// One append at a time. After an error the file's end is unknown: truncate to the last good
     /// size or abandon. What begins in memory where it begins in the file, by the last bits that
-    /// [`DIRECT_BLOCK_BYTES`](crate::limits::DIRECT_BLOCK_BYTES) leaves, need not be copied.
+    /// [`DIRECT_BLOCK_BYTES`](crate::base::limits::DIRECT_BLOCK_BYTES) leaves, need not be copied.
     fn append_from(
         &self,
         bytes: Vec<u8>,

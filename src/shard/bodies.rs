@@ -1,13 +1,13 @@
 //! What a shard does while memory for bodies is short: it starts no fetch, has the rates of bodies
 //! measured so that slow ones are cut, and tells the operator. Who gives way is
-//! [`crate::fetch::BodyBudget`]'s to say. Belongs to one core.
+//! [`crate::crawl::fetch::BodyBudget`]'s to say. Belongs to one core.
 
 use super::{Notice, Shard};
-use crate::fetch::BodyTally;
-use crate::flow::Mail;
+use crate::base::limits::BODY_SAMPLE_MS;
+use crate::crawl::fetch::BodyTally;
+use crate::crawl::flow::Mail;
+use crate::crawl::metrics::{Count, Gauges, Metrics};
 use crate::io::{Outbox, World};
-use crate::limits::BODY_SAMPLE_MS;
-use crate::metrics::{Count, Gauges, Metrics};
 use std::rc::Rc;
 use std::time::Duration;
 

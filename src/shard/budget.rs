@@ -9,9 +9,9 @@
 //! commands for them. The desk does no I/O and is touched by the control thread alone.
 
 use super::{Notice, Shard};
-use crate::flow::{Command, Mail, ShardIndex};
+use crate::base::limits::BUDGET_PORTION_MAX;
+use crate::crawl::flow::{Command, Mail, ShardIndex};
 use crate::io::{Outbox, World};
-use crate::limits::BUDGET_PORTION_MAX;
 use std::collections::VecDeque;
 
 pub struct BudgetDesk {

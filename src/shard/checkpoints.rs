@@ -16,19 +16,19 @@
 use super::image::{Clocks, Lore};
 use super::{Notice, Shard};
 use crate::base::Time;
+use crate::base::limits::JOURNAL_BYTES_MAX;
+use crate::base::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN};
 use crate::base::notify::Notify;
 use crate::base::pack::Pack;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
-use crate::flow::{Mail, ShardIndex, state_dir};
-use crate::io::{DiskError, Outbox, World};
-use crate::journal::{
+use crate::crawl::flow::{Mail, ShardIndex, state_dir};
+use crate::crawl::journal::{
     CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, remove_before,
 };
-use crate::limits::JOURNAL_BYTES_MAX;
-use crate::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN};
-use crate::metrics::Count;
-use crate::store::StoreError;
+use crate::crawl::metrics::Count;
+use crate::crawl::store::StoreError;
+use crate::io::{DiskError, Outbox, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;

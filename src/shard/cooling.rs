@@ -1,6 +1,6 @@
 //! Hosts leave RAM while the crawl goes on: once a second, a few thousand are looked at.
 //!
-//! The frontier knows which hosts have nothing left to do ([`crate::frontier::Sweep`]); here is
+//! The frontier knows which hosts have nothing left to do ([`crate::crawl::frontier::Sweep`]); here is
 //! asked whether the shard knows something of one that a later visit must not forget. What can be
 //! asked for again may go: rules stay in their cache, which has bounds of its own, but no
 //! checkpoint keeps them without their host. Politeness may not: a host stays while an origin of
@@ -13,11 +13,11 @@
 //! since before the cut, and no entry of the journal behind the cut is in its page count.
 
 use super::{Notice, Shard};
-use crate::flow::Mail;
-use crate::frontier::Sweep;
+use crate::base::limits::{SWEEP_STEP_COUNT, SWEEP_STEPS_PER_SECOND, SWEEP_STEPS_PER_SECOND_MAX};
+use crate::crawl::flow::Mail;
+use crate::crawl::frontier::Sweep;
+use crate::crawl::metrics::Count;
 use crate::io::{Outbox, World};
-use crate::limits::{SWEEP_STEP_COUNT, SWEEP_STEPS_PER_SECOND, SWEEP_STEPS_PER_SECOND_MAX};
-use crate::metrics::Count;
 use std::cell::Cell;
 use std::time::Duration;
 

@@ -5,10 +5,10 @@
 //! at the clock a piece of work, some 50 ns. In simulation time stands still meanwhile: all zero.
 
 use super::{Notice, Shard};
-use crate::flow::Mail;
+use crate::base::limits;
+use crate::crawl::flow::Mail;
+use crate::crawl::metrics::{Count, Metrics, Stage};
 use crate::io::{Outbox, World};
-use crate::limits;
-use crate::metrics::{Count, Metrics, Stage};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;

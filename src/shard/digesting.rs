@@ -9,13 +9,13 @@
 //! payloads come together all the same.
 
 use super::{Notice, Shard};
+use crate::base::limits;
 use crate::base::oneshot;
 use crate::base::race::{First, race};
-use crate::flow::Mail;
+use crate::crawl::flow::Mail;
+use crate::crawl::metrics::Stage;
 use crate::io::{Outbox, World};
-use crate::limits;
-use crate::metrics::Stage;
-use crate::warc::{PayloadDigest, Sha1};
+use crate::proto::warc::{PayloadDigest, Sha1};
 use std::time::Duration;
 
 #[derive(Default)]

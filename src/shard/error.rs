@@ -1,10 +1,10 @@
 //! What ends a shard.
 
-use crate::fetch::TlsError;
-use crate::frontier::seen::SeenError;
-use crate::frontier::tails::TailError;
-use crate::journal::JournalError;
-use crate::store::StoreError;
+use crate::crawl::fetch::TlsError;
+use crate::crawl::frontier::seen::SeenError;
+use crate::crawl::frontier::tails::TailError;
+use crate::crawl::journal::JournalError;
+use crate::crawl::store::StoreError;
 use std::fmt;
 
 /// Why a shard could not start.

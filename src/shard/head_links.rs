@@ -5,13 +5,13 @@
 //! 8288 3.1). Directives in X-Robots-Tag hold for them, and those of the page's meta elements too.
 
 use super::{Notice, Shard};
-use crate::fetch::Answer;
-use crate::flow::{Mail, Queued};
-use crate::html::{Page, Rel, RobotsMeta, refresh_url};
-use crate::http::{ResponseHead, header_links};
+use crate::base::limits::HEAD_LINK_COUNT_MAX;
+use crate::crawl::fetch::Answer;
+use crate::crawl::flow::{Mail, Queued};
+use crate::crawl::metrics::Count;
 use crate::io::{Outbox, World};
-use crate::limits::HEAD_LINK_COUNT_MAX;
-use crate::metrics::Count;
+use crate::proto::html::{Page, Rel, RobotsMeta, refresh_url};
+use crate::proto::http::{ResponseHead, header_links};
 use std::borrow::Cow;
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {

@@ -23,12 +23,12 @@
 //! that have not failed go first ([`Health::prefers_fresh`]). An origin that answers, if only with
 //! errors, is up: it is not given up before [`FAILED_URL_COUNT_MAX`] of its URLs failed in a row.
 
+use crate::base::limits::{AILING_ORIGIN_COUNT_MAX, FAILED_URL_COUNT_MAX};
 use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
-use crate::config::Settings;
-use crate::flow::Outcome;
-use crate::frontier::{HostId, Origin};
-use crate::limits::{AILING_ORIGIN_COUNT_MAX, FAILED_URL_COUNT_MAX};
+use crate::crawl::config::Settings;
+use crate::crawl::flow::Outcome;
+use crate::crawl::frontier::{HostId, Origin};
 use hashbrown::HashMap;
 use std::time::Duration;
 
@@ -303,7 +303,7 @@ fn jittered(wait: Duration, draw: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::url::Scheme;
+    use crate::proto::url::Scheme;
     use proptest::prelude::*;
 
     const HOST: HostId = HostId(7);

@@ -4,14 +4,14 @@
 use super::health::Health;
 use super::pace::Pace;
 use super::sitemap::Ledger;
+use crate::base::limits::{COLD_IMAGE_COUNT, COLD_PART_COUNT};
 use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
-use crate::frontier::seen::DiskSieve;
-use crate::frontier::{Frontier, HostId, Middle, Origin, Unreadable};
+use crate::crawl::frontier::seen::DiskSieve;
+use crate::crawl::frontier::{Frontier, HostId, Middle, Origin, Unreadable};
+use crate::crawl::resolve::RobotsCache;
 use crate::io::Clock;
-use crate::limits::{COLD_IMAGE_COUNT, COLD_PART_COUNT};
-use crate::resolve::RobotsCache;
-use crate::url::HostKey;
+use crate::proto::url::HostKey;
 use std::time::Duration;
 
 /// The two clocks at one moment: state files have wall time, for the other begins anew with the
@@ -164,8 +164,8 @@ impl<F> Lore<'_, F> {
 mod tests {
     use super::*;
     use crate::base::hash_key::test_key;
-    use crate::frontier::Caps;
-    use crate::frontier::seen::SeenLimits;
+    use crate::crawl::frontier::Caps;
+    use crate::crawl::frontier::seen::SeenLimits;
     use crate::io::sim::SimFile;
 
     fn frontier() -> Frontier<DiskSieve<SimFile>, Pace> {

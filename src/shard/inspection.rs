@@ -12,19 +12,19 @@ use super::view::{
     UrlState, UrlView,
 };
 use super::{Past, Placement, ShardError};
+use crate::base::limits::LOOK_TRY_COUNT_MAX;
 use crate::base::{HashKey, WallTime};
-use crate::config::Settings;
-use crate::flow::{Class, Outcome, OutcomeCounts, Queued, ShardIndex, state_dir};
-use crate::frontier::tails::TailError;
-use crate::frontier::{HostId, Origin};
-use crate::io::{Clock, Disk, DiskError};
-use crate::journal::{
+use crate::crawl::config::Settings;
+use crate::crawl::flow::{Class, Outcome, OutcomeCounts, Queued, ShardIndex, state_dir};
+use crate::crawl::frontier::tails::TailError;
+use crate::crawl::frontier::{HostId, Origin};
+use crate::crawl::journal::{
     CheckpointReader, Entry, FileKind, FileName, JournalError, Replayed, add_file, journal_files,
     newest_first, replay,
 };
-use crate::limits::LOOK_TRY_COUNT_MAX;
-use crate::resolve::RobotsState;
-use crate::url::{HostKey, Url};
+use crate::crawl::resolve::RobotsState;
+use crate::io::{Clock, Disk, DiskError};
+use crate::proto::url::{HostKey, Url};
 use std::collections::{HashMap, HashSet};
 
 /// What the journal tells beyond the state it leads to.

@@ -19,11 +19,11 @@
 //! links of the same batch are taken: one that stands in the batch twice is checked again.
 
 use super::memo::{Bases, LinkMemo};
+use crate::base::limits::{LINK_BATCH_COUNT, PARCEL_BATCH_COUNT};
 use crate::base::{HashKey, Time};
-use crate::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
-use crate::frontier::{Frontier, Offered, Seen, Sieve};
-use crate::limits::{LINK_BATCH_COUNT, PARCEL_BATCH_COUNT};
-use crate::url::{Base, Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
+use crate::crawl::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
+use crate::crawl::frontier::{Frontier, Offered, Seen, Sieve};
+use crate::proto::url::{Base, Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
 use std::cell::RefMut;
 
 /// What a shard does for links, or whoever stands in for one.
@@ -344,7 +344,7 @@ mod tests {
 
     use super::*;
     use crate::base::hash_key::test_key;
-    use crate::frontier::{Caps, MemorySieve};
+    use crate::crawl::frontier::{Caps, MemorySieve};
     use proptest::prelude::*;
     use std::cell::RefCell;
     use std::collections::HashSet;

@@ -3,9 +3,9 @@
 use super::errand::Errand;
 use super::turns::Wanted;
 use super::{Notice, Pulse, Reply, Shard};
-use crate::flow::{Command, Mail, Message, Ticket};
+use crate::crawl::flow::{Command, Mail, Message, Ticket};
+use crate::crawl::metrics::Count;
 use crate::io::{Inbox, Outbox, World};
-use crate::metrics::Count;
 use std::rc::Rc;
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {

@@ -7,9 +7,9 @@
 //! judge it. So a hit never hides a URL that nobody has. Owned by one core.
 
 use crate::base::HashKey;
+use crate::base::limits::LINK_MEMO_COUNT;
 use crate::base::recent::Recent;
-use crate::limits::LINK_MEMO_COUNT;
-use crate::url::{HostKey, Scheme, Url};
+use crate::proto::url::{HostKey, Scheme, Url};
 
 pub(super) struct LinkMemo {
     hash_key: HashKey,

@@ -3,10 +3,10 @@
 //! Posting never waits and never fails. What a full mailbox gives back stays here; when too much of
 //! it is waiting the shard starts no new fetches until the peer has caught up, which bounds it.
 
-use crate::flow::{Candidate, Mail, Message, Parcel, ShardIndex};
+use crate::base::limits;
+use crate::crawl::flow::{Candidate, Mail, Message, Parcel, ShardIndex};
 use crate::io::Outbox;
-use crate::limits;
-use crate::url::UrlId;
+use crate::proto::url::UrlId;
 
 pub struct Mesh<O> {
     index: ShardIndex,
@@ -113,13 +113,13 @@ impl<O: Outbox<Mail>> Mesh<O> {
 mod tests {
     use super::*;
     use crate::base::hash_key::test_key;
-    use crate::flow::{Class, Trail, Via};
+    use crate::crawl::flow::{Class, Trail, Via};
     use crate::io::sim::Sim;
     use crate::io::{Inbox, sim::SimOutbox};
-    use crate::url::Url;
+    use crate::proto::url::Url;
 
     fn message() -> Message {
-        Message::NearAnswered { ticket: crate::flow::Ticket(1), near: None }
+        Message::NearAnswered { ticket: crate::crawl::flow::Ticket(1), near: None }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What a shard tells the control thread.
 
 use super::{Pulse, Recovery};
-use crate::flow::{Outcome, ShardIndex};
-use crate::metrics::Report;
-use crate::store::StoreError;
-use crate::url::Url;
+use crate::crawl::flow::{Outcome, ShardIndex};
+use crate::crawl::metrics::Report;
+use crate::crawl::store::StoreError;
+use crate::proto::url::Url;
 
 /// From a shard to the control thread.
 #[derive(Debug)]

@@ -6,9 +6,9 @@
 //! waits that the server names (Retry-After) the whole host's. One core touches a host.
 
 use crate::base::Time;
-use crate::config::Settings;
-use crate::http::{ResponseHead, RetryAfter};
+use crate::crawl::config::Settings;
 use crate::io::Clock;
+use crate::proto::http::{ResponseHead, RetryAfter};
 use std::time::Duration;
 
 #[derive(Default)]

@@ -4,20 +4,22 @@ use super::links::{Tally, Ways};
 use super::promises::Stored;
 use super::turns::Hands;
 use super::{Notice, Questions, Reply, Shard};
+use crate::base::limits;
 use crate::base::oneshot;
-use crate::dedup;
-use crate::fetch::{Answer, Sink};
-use crate::flow::{Candidate, Mail, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via};
-use crate::frontier::{HostId, Queued};
-use crate::html::Page;
-use crate::http::{ContentType, DecodeError, ResponseHead};
+use crate::crawl::dedup;
+use crate::crawl::fetch::{Answer, Sink};
+use crate::crawl::flow::{
+    Candidate, Mail, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via,
+};
+use crate::crawl::frontier::{HostId, Queued};
+use crate::crawl::metrics::{Count, Span, Stage};
+use crate::crawl::parse::{Manner, Parsed, Parser};
+use crate::crawl::store::{Position, StoreError, StoredPage};
 use crate::io::{Outbox, World};
-use crate::limits;
-use crate::metrics::{Count, Span, Stage};
-use crate::parse::{Manner, Parsed, Parser};
-use crate::store::{Position, StoreError, StoredPage};
-use crate::url::Url;
-use crate::warc::{PayloadDigest, Sha1, Truncated};
+use crate::proto::html::Page;
+use crate::proto::http::{ContentType, DecodeError, ResponseHead};
+use crate::proto::url::Url;
+use crate::proto::warc::{PayloadDigest, Sha1, Truncated};
 use std::net::IpAddr;
 use std::rc::Rc;
 

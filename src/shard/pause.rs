@@ -9,11 +9,11 @@
 use super::checkpoints::as_store_error;
 use super::{Notice, Shard};
 use crate::base::Time;
-use crate::flow::Mail;
+use crate::base::limits::{DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN, PROMISE_CHECK_MS};
+use crate::crawl::flow::Mail;
+use crate::crawl::metrics::{Count, Metrics};
+use crate::crawl::store::{Position, StoreError};
 use crate::io::{Outbox, World};
-use crate::limits::{DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN, PROMISE_CHECK_MS};
-use crate::metrics::{Count, Metrics};
-use crate::store::{Position, StoreError};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;

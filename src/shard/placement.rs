@@ -4,9 +4,9 @@
 //! runs of slots and nothing is rehashed.
 
 use crate::base::HashKey;
-use crate::flow::{ShardIndex, TurnPlace};
-use crate::limits::SLOT_COUNT;
-use crate::url::{HostKey, Slot};
+use crate::base::limits::SLOT_COUNT;
+use crate::crawl::flow::{ShardIndex, TurnPlace};
+use crate::proto::url::{HostKey, Slot};
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ pub struct Placement {
 
 impl Placement {
     pub fn new(shard_count: u16) -> Placement {
-        assert!(shard_count > 0 && (shard_count as usize) <= crate::limits::SHARD_COUNT_MAX);
+        assert!(shard_count > 0 && (shard_count as usize) <= crate::base::limits::SHARD_COUNT_MAX);
         Placement { shard_count }
     }
 

@@ -13,15 +13,15 @@
 //! for many, by their count. Belongs to one core.
 
 use super::{Notice, Shard};
+use crate::base::limits::COMPLETION_COUNT_MAX;
 use crate::base::notify::Notify;
 use crate::base::watermark::Watermark;
-use crate::flow::{Mail, Message, Outcome, Queued, ShardIndex};
-use crate::frontier::HostId;
+use crate::crawl::flow::{Mail, Message, Outcome, Queued, ShardIndex};
+use crate::crawl::frontier::HostId;
+use crate::crawl::journal;
+use crate::crawl::metrics::{Count, is_failure};
+use crate::crawl::store::Position;
 use crate::io::{Outbox, World};
-use crate::journal;
-use crate::limits::COMPLETION_COUNT_MAX;
-use crate::metrics::{Count, is_failure};
-use crate::store::Position;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -5,7 +5,7 @@
 //! nothing. Two rounds do, if in both every shard was idle and the messages sent and received were
 //! the same, all in all and from one round to the next (Mattern's four counters, 1987).
 
-use crate::flow::ShardIndex;
+use crate::crawl::flow::ShardIndex;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulse {

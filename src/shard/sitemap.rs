@@ -2,22 +2,22 @@
 //!
 //! A sitemap is asked for like a page, through the frontier of the shard that owns its host:
 //! robots, politeness and URL-seen apply, so an index that lists itself finds itself known. What it
-//! lists is routed as links of depth one. Bounds: entries per file ([`crate::sitemap`]), indexes
+//! lists is routed as links of depth one. Bounds: entries per file ([`crate::proto::sitemap`]), indexes
 //! above a file by its depth, sitemaps and URLs per host by the [`Ledger`].
 
 use super::links::Ways;
 use super::{Notice, Shard};
-use crate::flow::{Candidate, Class, Mail, Trail, Via};
-use crate::frontier::Queued;
-use crate::io::{Outbox, World};
-use crate::limits::{
+use crate::base::limits::{
     SITEMAP_HOST_DOCUMENT_COUNT_MAX, SITEMAP_HOST_URL_COUNT_MAX, SITEMAP_INDEX_DEPTH_MAX,
 };
-use crate::metrics::Count;
-use crate::parse::Listed;
-use crate::resolve::RobotsState;
-use crate::sitemap::Scope;
-use crate::url::{HostKey, Url};
+use crate::crawl::flow::{Candidate, Class, Mail, Trail, Via};
+use crate::crawl::frontier::Queued;
+use crate::crawl::metrics::Count;
+use crate::crawl::parse::Listed;
+use crate::crawl::resolve::RobotsState;
+use crate::io::{Outbox, World};
+use crate::proto::sitemap::Scope;
+use crate::proto::url::{HostKey, Url};
 use hashbrown::HashMap;
 
 /// Addresses routed before other tasks have their turn: about a large page's links.

@@ -6,11 +6,11 @@
 
 use super::{Notice, Shard};
 use crate::base::Time;
+use crate::base::limits::SEED_STEP_COUNT;
 use crate::base::notify::Notify;
-use crate::flow::{Candidate, Mail};
+use crate::crawl::flow::{Candidate, Mail};
 use crate::io::{Outbox, World};
-use crate::limits::SEED_STEP_COUNT;
-use crate::url::HostKey;
+use crate::proto::url::HostKey;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,24 +1,24 @@
 //! Queues larger than RAM at work: runs the jobs of the frontier's tails beside the fetches, and
 //! lets visits wait for URLs that are on disk.
 //!
-//! In: due jobs of [`crate::frontier::tails`], pokes of the scheduler. Out: URLs for visits,
+//! In: due jobs of [`crate::crawl::frontier::tails`], pokes of the scheduler. Out: URLs for visits,
 //! counts, and, if a segment turns out to be damaged, the end of the crawl. Where the disk
 //! refuses, the job is tried again after [`limits::QUEUE_RETRY_MS`]; meanwhile fetching goes on
 //! until too much waits to be written.
 
 use super::{Notice, Shard};
 use crate::base::Time;
+use crate::base::limits;
 use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::watermark::Watermark;
-use crate::flow::{Mail, ShardIndex, state_dir};
-use crate::frontier::tails::{Ended, Files, Finished, Job, TailError};
-use crate::frontier::{HostId, Next, Queued};
+use crate::crawl::flow::{Mail, ShardIndex, state_dir};
+use crate::crawl::frontier::tails::{Ended, Files, Finished, Job, TailError};
+use crate::crawl::frontier::{HostId, Next, Queued};
+use crate::crawl::journal::JournalError;
+use crate::crawl::metrics::{Count, Gauges, Stage};
+use crate::crawl::store::StoreError;
 use crate::io::{File, Outbox, World};
-use crate::journal::JournalError;
-use crate::limits;
-use crate::metrics::{Count, Gauges, Stage};
-use crate::store::StoreError;
 use hashbrown::HashMap;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -9,9 +9,9 @@
 //! hand. Nobody who has an address's turn waits for a domain's, so no two wait for each other.
 
 use crate::base::Time;
-use crate::flow::{ShardIndex, TurnPlace};
-use crate::limits::TURN_FADE_COUNT_MAX;
-use crate::url::HostKey;
+use crate::base::limits::TURN_FADE_COUNT_MAX;
+use crate::crawl::flow::{ShardIndex, TurnPlace};
+use crate::proto::url::HostKey;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -29,7 +29,7 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug)]
 pub struct Hands {
     pub key: HostKey,
-    /// The place of the address whose turn is ours: [`crate::resolve::pace_place`].
+    /// The place of the address whose turn is ours: [`crate::crawl::resolve::pace_place`].
     pub address: Option<IpAddr>,
     /// The host's registrable domain, if domains have a limit, and whether its turn is ours.
     pub domain: Option<u64>,

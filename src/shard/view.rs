@@ -1,8 +1,8 @@
 //! What an [`super::Inspection`] shows of a shard's state: plain values, times by the wall clock.
 
 use crate::base::WallTime;
-use crate::flow::{Class, Outcome, Queued};
-use crate::url::Url;
+use crate::crawl::flow::{Class, Outcome, Queued};
+use crate::proto::url::Url;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointView {

@@ -9,16 +9,16 @@ use super::promises::Stored;
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
 use crate::base::Time;
-use crate::fetch::{Answer, Connection};
-use crate::flow::{Mail, Outcome, ResolveError, TurnPlace, Via};
-use crate::frontier::{HostId, Origin, Queued};
+use crate::base::limits::DNS_FAILURE_SECONDS;
+use crate::crawl::fetch::{Answer, Connection};
+use crate::crawl::flow::{Mail, Outcome, ResolveError, TurnPlace, Via};
+use crate::crawl::frontier::{HostId, Origin, Queued};
+use crate::crawl::journal;
+use crate::crawl::metrics::{Count, Span, is_failure};
+use crate::crawl::resolve::RobotsState;
+use crate::crawl::store::{DeadLetter, RequestLine};
 use crate::io::{Outbox, World};
-use crate::journal;
-use crate::limits::DNS_FAILURE_SECONDS;
-use crate::metrics::{Count, Span, is_failure};
-use crate::resolve::RobotsState;
-use crate::store::{DeadLetter, RequestLine};
-use crate::url::Url;
+use crate::proto::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -384,7 +384,7 @@ fn out_of_tries(cause: Option<Outcome>) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Penalty;
+    use crate::crawl::flow::Penalty;
 
     #[test]
     fn a_url_out_of_tries_is_a_dead_letter_everywhere_however_its_origin_failed() {

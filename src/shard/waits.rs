@@ -4,12 +4,12 @@
 use super::pace::Pace;
 use super::{Notice, Shard};
 use crate::base::Time;
-use crate::flow::{Mail, Outcome};
-use crate::frontier::Frontier;
-use crate::frontier::seen::DiskSieve;
+use crate::base::limits::WAITS_LOOK_COUNT_MAX;
+use crate::crawl::flow::{Mail, Outcome};
+use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::seen::DiskSieve;
+use crate::crawl::metrics::{Hold, Waits};
 use crate::io::{Outbox, World};
-use crate::limits::WAITS_LOOK_COUNT_MAX;
-use crate::metrics::{Hold, Waits};
 
 impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn waits(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Waits {
@@ -23,14 +23,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             ..Waits::default()
         };
         if let Some(turn) = self.turns.borrow().next_due() {
-            waits.next_turn = crate::metrics::earlier(waits.next_turn, turn);
+            waits.next_turn = crate::crawl::metrics::earlier(waits.next_turn, turn);
         }
         let now = self.world.now();
         for (host, ailing) in self.health.borrow().all().take(WAITS_LOOK_COUNT_MAX) {
             if ailing.until <= now || !frontier.has_work(host) {
                 continue;
             }
-            waits.next_probe = crate::metrics::earlier(waits.next_probe, ailing.until);
+            waits.next_probe = crate::crawl::metrics::earlier(waits.next_probe, ailing.until);
             if ailing.cause == Outcome::RobotsUnreachable {
                 waits.origins_without_robots += 1;
             } else if ailing.open_count > 0 {

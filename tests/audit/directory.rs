@@ -1,9 +1,9 @@
 //! A crawl judged by its own directory: request logs, WARC files and manifest.
 
-use nephila::audit::crawl_dir::CrawlDir;
-use nephila::audit::{AuditError, Kind, Verdict, judge};
-use nephila::tools::sim::crawl::{self, CrawlPlan};
-use nephila::web::WebSpec;
+use nephila::lab::audit::crawl_dir::CrawlDir;
+use nephila::lab::audit::{AuditError, Kind, Verdict, judge};
+use nephila::lab::sim::crawl::{self, CrawlPlan};
+use nephila::lab::web::WebSpec;
 use std::fs;
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Directories written by hand, of crawls that were killed: several shards' logs, what they lack,
 //! and what the referee makes of it.
 
-use nephila::audit::crawl_dir::CrawlDir;
-use nephila::audit::{Kind, Terms, Verdict, judge};
+use nephila::lab::audit::crawl_dir::CrawlDir;
+use nephila::lab::audit::{Kind, Terms, Verdict, judge};
 use std::fmt::Write;
 use std::fs;
 use tempfile::TempDir;
@@ -155,7 +155,7 @@ fn a_directory_says_by_which_ipv6_prefix_it_paced() {
 #[test]
 fn a_manifest_that_was_changed_is_no_evidence() {
     let place = directory(&[Log::default().start(0, "")], "");
-    let settings = nephila::config::Settings { delay_ms: 60, ..Default::default() };
+    let settings = nephila::crawl::config::Settings { delay_ms: 60, ..Default::default() };
     let manifest = nephila::engine::Manifest::new(&settings, 1, Default::default());
     manifest.save(place.path()).expect("a manifest");
     let open = || CrawlDir::open(place.path()).map(|crawl| crawl.terms.delay_ms);

@@ -1,8 +1,8 @@
 //! Gaps, concurrency, Crawl-delay and Retry-After.
 
 use crate::script::*;
-use nephila::audit::web_log::WebLogs;
-use nephila::audit::{Kind, Terms, judge};
+use nephila::lab::audit::web_log::WebLogs;
+use nephila::lab::audit::{Kind, Terms, judge};
 use proptest::prelude::*;
 
 #[test]

@@ -1,11 +1,11 @@
 //! Whole crawls in simulation: lawful as they are, and caught with each bug that can be planted.
 
-use nephila::audit::web_log::WebLogs;
-use nephila::audit::{Kind, Terms, Verdict, judge, truth};
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
+use nephila::lab::audit::web_log::WebLogs;
+use nephila::lab::audit::{Kind, Terms, Verdict, judge, truth};
+use nephila::lab::sim::crawl::{self, CrawlPlan};
+use nephila::lab::web::{Web, WebSpec};
 use nephila::shard::Sabotage;
-use nephila::tools::sim::crawl::{self, CrawlPlan};
-use nephila::web::{Web, WebSpec};
 
 fn terms(settings: &Settings) -> Terms {
     Terms {

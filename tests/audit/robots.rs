@@ -1,8 +1,8 @@
 //! robots.txt: known before the first page, obeyed, reachable, fresh, and followed where it moved.
 
 use crate::script::*;
-use nephila::audit::web_log::WebLogs;
-use nephila::audit::{AuditError, Fate, Hit, Hits, Kind, Terms, judge};
+use nephila::lab::audit::web_log::WebLogs;
+use nephila::lab::audit::{AuditError, Fate, Hit, Hits, Kind, Terms, judge};
 
 const CLOSED: &str = "User-agent: *\nDisallow: /private\n";
 

@@ -1,7 +1,7 @@
 //! Logs written by hand, a request a line, and what the referee says to them.
 
-use nephila::audit::web_log::WebLogs;
-use nephila::audit::{Kind, Terms, Verdict, judge};
+use nephila::lab::audit::web_log::WebLogs;
+use nephila::lab::audit::{Kind, Terms, Verdict, judge};
 use std::fmt::Write;
 
 pub const MS: u64 = 1_000_000;

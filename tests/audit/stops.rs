@@ -1,8 +1,8 @@
 //! Crawls that were killed and resumed: what may be forgotten, and what is owed all the same.
 
 use super::script::{Asked, LAWFUL, MS, SECOND, UNIX_SECONDS, page, robots, verdict_of};
-use nephila::audit::{Kind, Stop, Terms, Verdict};
 use nephila::base::Time;
+use nephila::lab::audit::{Kind, Stop, Terms, Verdict};
 
 const OPEN: &str = "User-agent: *\nDisallow:";
 

@@ -1,9 +1,9 @@
 //! What was fetched, how often, and what the logs themselves may look like.
 
 use crate::script::*;
-use nephila::audit::truth::{Expect, Expectation};
-use nephila::audit::web_log::WebLogs;
-use nephila::audit::{AuditError, Kind, Terms, judge};
+use nephila::lab::audit::truth::{Expect, Expectation};
+use nephila::lab::audit::web_log::WebLogs;
+use nephila::lab::audit::{AuditError, Kind, Terms, judge};
 
 #[test]
 fn a_url_fetched_twice_is_found_and_a_retry_is_not() {

@@ -3,10 +3,10 @@
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
 use nephila::base::WallTime;
-use nephila::limits::WARC_RECORD_BYTES_MAX;
-use nephila::simhash::SimHasher;
-use nephila::url::Url;
-use nephila::warc::{
+use nephila::base::limits::WARC_RECORD_BYTES_MAX;
+use nephila::proto::simhash::SimHasher;
+use nephila::proto::url::Url;
+use nephila::proto::warc::{
     CdxjLine, PayloadDigest, ReadError, Reader, Record, RecordId, RecordWriter, StoredRecord,
     digest,
 };

@@ -4,8 +4,8 @@
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
 use encoding_rs::Encoding;
-use nephila::html::{charset::Decoder, prescan};
-use nephila::limits::CHARSET_SNIFF_BYTES;
+use nephila::base::limits::CHARSET_SNIFF_BYTES;
+use nephila::proto::html::{charset::Decoder, prescan};
 
 #[rustfmt::skip]
 const WORDS: &[&[u8]] = &[

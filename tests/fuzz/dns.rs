@@ -2,11 +2,11 @@
 
 use crate::dice::Dice;
 use crate::engine::{Target, scale};
-use nephila::dnswire::{
+use nephila::base::limits::{DNS_ADDRESS_COUNT_MAX, DNS_TCP_BYTES_MAX};
+use nephila::proto::dnswire::{
     DnsError, DnsOutcome, FrameReader, Kind, Rcode, decode_answer, decode_query, encode_answer,
     encode_frame, encode_query,
 };
-use nephila::limits::{DNS_ADDRESS_COUNT_MAX, DNS_TCP_BYTES_MAX};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 const NAME: &str = "www.h.example";

@@ -4,13 +4,13 @@
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
 use html5gum::Token as Theirs;
-use nephila::html::{
-    Content, NoText, Page, PageReader, RobotsMeta, Tag, TokenSink, Tokenizer, Value, charset_label,
-    refresh_url,
-};
-use nephila::limits::{
+use nephila::base::limits::{
     ANCHOR_TEXT_BYTES_MAX, ATTRIBUTE_BYTES_MAX, LANGUAGE_BYTES_MAX, NAME_BYTES_MAX,
     PAGE_LINK_COUNT_MAX, TITLE_BYTES_MAX,
+};
+use nephila::proto::html::{
+    Content, NoText, Page, PageReader, RobotsMeta, Tag, TokenSink, Tokenizer, Value, charset_label,
+    refresh_url,
 };
 
 #[rustfmt::skip]

@@ -4,13 +4,13 @@
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
 use nephila::base::WallTime;
-use nephila::http::{
+use nephila::base::limits::{DECODE_SCRATCH_BYTES, HEAD_BYTES_MAX, HEADER_COUNT_MAX};
+use nephila::proto::http::{
     ContentType, DecodeError, DecoderPool, Event, HttpError, Method, ResponseReader, RetryAfter,
     header_links, parse_date,
 };
-use nephila::limits::{DECODE_SCRATCH_BYTES, HEAD_BYTES_MAX, HEADER_COUNT_MAX};
-use nephila::url::Url;
-use nephila::warc::{PayloadDigest, Record, RecordId, RecordWriter, records};
+use nephila::proto::url::Url;
+use nephila::proto::warc::{PayloadDigest, Record, RecordId, RecordWriter, records};
 use std::io::{Read, Write};
 
 #[rustfmt::skip]

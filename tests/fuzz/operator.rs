@@ -3,16 +3,16 @@
 
 use crate::dice::Dice;
 use crate::engine::{Target, scale, texts};
+use nephila::base::limits::{SEED_PROBLEM_COUNT_MAX, SHARD_COUNT_MAX};
 use nephila::base::{Time, WallTime, escape, escape_cut};
-use nephila::config::{Settings, parse_cores};
-use nephila::flow::Outcome;
+use nephila::crawl::config::{Settings, parse_cores};
+use nephila::crawl::flow::Outcome;
+use nephila::crawl::seed::Seeds;
+use nephila::crawl::store::{LogLine, RequestLine};
 use nephila::io::sim::Sim;
-use nephila::limits::{SEED_PROBLEM_COUNT_MAX, SHARD_COUNT_MAX};
-use nephila::seed::Seeds;
-use nephila::store::{LogLine, RequestLine};
-use nephila::url::{Normaliser, Url};
-use nephila::web::log::{Asked, Draft, Entry};
-use nephila::web::{MemorySink, RequestLog};
+use nephila::lab::web::log::{Asked, Draft, Entry};
+use nephila::lab::web::{MemorySink, RequestLog};
+use nephila::proto::url::{Normaliser, Url};
 use std::cell::RefCell;
 use std::io::BufReader;
 use std::net::SocketAddr;
@@ -107,7 +107,7 @@ fn any_configuration_is_refused_or_reads_back_as_equal() {
             cores.as_ref().is_ok_and(|cores| cores.len() <= 4 * SHARD_COUNT_MAX) || cores.is_err()
         );
         let checked = settings.as_ref().ok().map(|settings| settings.check().is_ok());
-        let name = |error: &nephila::config::ConfigError| {
+        let name = |error: &nephila::crawl::config::ConfigError| {
             format!("{error:?}").split(['(', ' ']).next().map(str::to_owned)
         };
         (settings.as_ref().err().and_then(name), checked, assigned.err().as_ref().and_then(name))

@@ -2,8 +2,8 @@
 
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale};
-use nephila::limits::{ROBOTS_DELAY_MS_MAX, ROBOTS_RULE_COUNT_MAX, ROBOTS_SITEMAP_COUNT_MAX};
-use nephila::robotstxt::{Robots, RobotsReader};
+use nephila::base::limits::{ROBOTS_DELAY_MS_MAX, ROBOTS_RULE_COUNT_MAX, ROBOTS_SITEMAP_COUNT_MAX};
+use nephila::proto::robotstxt::{Robots, RobotsReader};
 
 #[rustfmt::skip]
 const WORDS: &[&[u8]] = &[

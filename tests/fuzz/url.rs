@@ -3,9 +3,9 @@
 use crate::dice::Dice;
 use crate::engine::{Target, scale, texts};
 use nephila::base::HashKey;
-use nephila::limits::URL_BYTES_MAX;
-use nephila::url::{HostKey, Normaliser, Url, UrlError, registrable_domain};
-use nephila::warc::surt;
+use nephila::base::limits::URL_BYTES_MAX;
+use nephila::proto::url::{HostKey, Normaliser, Url, UrlError, registrable_domain};
+use nephila::proto::warc::surt;
 
 #[rustfmt::skip]
 const WORDS: &[&[u8]] = &[

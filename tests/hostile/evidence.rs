@@ -1,13 +1,13 @@
 //! One crawl of the hostile web over real sockets, and all that it left behind: the servers' log,
 //! the crawler's request log, the WARC files.
 
-use nephila::config::{Settings, Stay};
+use nephila::crawl::config::{Settings, Stay};
 use nephila::engine::{self, EndReason, Summary};
-use nephila::url::Url;
-use nephila::warc::{StoredRecord, records};
-use nephila::web::hostile::{ROWS, Row};
-use nephila::web::truth::Expect;
-use nephila::web::{Stand, StandPlan, Web, WebSpec, log::Entry};
+use nephila::lab::web::hostile::{ROWS, Row};
+use nephila::lab::web::truth::Expect;
+use nephila::lab::web::{Stand, StandPlan, Web, WebSpec, log::Entry};
+use nephila::proto::url::Url;
+use nephila::proto::warc::{StoredRecord, records};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! A thousand names on one address get that address's share, and no more.
 
 use super::evidence::{DELAY_MS, crawl, settings};
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
 use std::collections::BTreeSet;
 
 #[test]

@@ -2,9 +2,9 @@
 //! whatever leads there.
 
 use super::evidence::{crawl, settings};
-use nephila::config::Settings;
-use nephila::url::Url;
-use nephila::web::hostile::ROWS;
+use nephila::crawl::config::Settings;
+use nephila::lab::web::hostile::ROWS;
+use nephila::proto::url::Url;
 
 #[test]
 fn names_and_addresses_that_are_not_public_are_never_connected_to() {

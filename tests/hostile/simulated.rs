@@ -4,10 +4,10 @@
 use super::evidence::{Logged, request_lines};
 use super::support::{self, Crawl, crawl_from, settings, url};
 use super::{ROWS, breach};
-use nephila::config::Settings;
-use nephila::tools::sim::crawl::{self, CrawlPlan};
-use nephila::web::hostile::{ERRORS_SOME, Hostile};
-use nephila::web::{Web, WebSpec};
+use nephila::crawl::config::Settings;
+use nephila::lab::sim::crawl::{self, CrawlPlan};
+use nephila::lab::web::hostile::{ERRORS_SOME, Hostile};
+use nephila::lab::web::{Web, WebSpec};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

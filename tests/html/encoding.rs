@@ -1,7 +1,7 @@
 //! html5lib's encoding suite: which charset a page is read in.
 
 use crate::corpus_files;
-use nephila::html::{NoText, PageReader};
+use nephila::proto::html::{NoText, PageReader};
 
 /// All cases of the suite: a skip that grows, or a file that is not read, fails.
 const RUN_COUNT: usize = 81;

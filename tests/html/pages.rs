@@ -2,7 +2,7 @@
 
 use crate::referee::{self, Found};
 use crate::{Cut, corpus_files};
-use nephila::html::{LinkTerms, LolReader, Page, PageReader};
+use nephila::proto::html::{LinkTerms, LolReader, Page, PageReader};
 use std::collections::BTreeMap;
 
 fn found(page: &Page) -> Vec<Found> {

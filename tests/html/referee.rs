@@ -7,7 +7,7 @@ use html5ever::tree_builder::{
     ElementFlags, NodeOrText, QuirksMode, TreeBuilder, TreeBuilderOpts, TreeSink,
 };
 use html5ever::{Attribute, ExpandedName, QualName};
-use nephila::html::{LinkKind, Rel, refresh_url};
+use nephila::proto::html::{LinkKind, Rel, refresh_url};
 use std::borrow::Cow;
 use std::cell::RefCell;
 

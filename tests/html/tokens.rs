@@ -2,7 +2,7 @@
 //! taken out of what is expected; what stands around them must still be right.
 
 use crate::{Cut, corpus_files};
-use nephila::html::{Content, Tag, TokenSink, Tokenizer, Value};
+use nephila::proto::html::{Content, Tag, TokenSink, Tokenizer, Value};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::server::{Server, answer, page};
 use super::{nephila, settings, urls};
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
 use nephila::engine;
 use serde_json::Value;
 use std::io::{Read, Write};

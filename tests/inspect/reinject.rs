@@ -3,9 +3,9 @@
 
 use super::server::{Server, answer, page};
 use super::{HOST, crawl, dead, files, look, manner, nephila, resume, settings, texts};
-use nephila::config::Settings;
+use nephila::cli::inspect::{DeadFilter, InspectError, Question, ask};
+use nephila::crawl::config::Settings;
 use nephila::engine::DataDirectory;
-use nephila::tools::inspect::{DeadFilter, InspectError, Question, ask};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

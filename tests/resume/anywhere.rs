@@ -1,7 +1,7 @@
 //! A thousand seeds of crashes anywhere: in fetches, in commits, in checkpoints, in recoveries.
 
-use nephila::metrics::{Count, merged};
-use nephila::tools::sim::{Run, ScenePlan, run};
+use nephila::crawl::metrics::{Count, merged};
+use nephila::lab::sim::{Run, ScenePlan, run};
 use std::ops::Range;
 
 /// What many runs have met: a thousand seeds that never meet a thing do not prove it.
@@ -22,7 +22,7 @@ pub struct Met {
 impl Met {
     fn add(&mut self, run: &Run) {
         let Ok((crawl, judgement)) = &run.judged else { return };
-        let count = |is: fn(&nephila::tools::sim::Downfall) -> bool| {
+        let count = |is: fn(&nephila::lab::sim::Downfall) -> bool| {
             crawl.downfalls.iter().filter(|downfall| is(downfall)).count()
         };
         self.crash_count += crawl.downfalls.len();

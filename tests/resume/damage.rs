@@ -2,11 +2,11 @@
 //! off as a torn tail would be. It is never used.
 
 use super::judged::{crash_after, judgement, plan};
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
 use nephila::io::sim::{PowerCut, Sim};
-use nephila::tools::sim::crawl::{CrawlError, Servers};
-use nephila::tools::sim::{Breach, Crash, CrawlPlan, Machine};
-use nephila::web::WebSpec;
+use nephila::lab::sim::crawl::{CrawlError, Servers};
+use nephila::lab::sim::{Breach, Crash, CrawlPlan, Machine};
+use nephila::lab::web::WebSpec;
 use std::path::PathBuf;
 
 /// What became of crawls with a flipped bit.

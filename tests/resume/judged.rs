@@ -2,13 +2,13 @@
 //! a file that was cut. A judge that cannot proves nothing.
 
 use super::support::settings;
-use nephila::audit::Kind;
 use nephila::base::Time;
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
 use nephila::io::sim::{PowerCut, Sim};
-use nephila::tools::sim::crawl::{Servers, crawl};
-use nephila::tools::sim::{Breach, Crash, Crawl, CrawlPlan, Judgement, Machine, Moment};
-use nephila::web::{Web, WebSpec};
+use nephila::lab::audit::Kind;
+use nephila::lab::sim::crawl::{Servers, crawl};
+use nephila::lab::sim::{Breach, Crash, Crawl, CrawlPlan, Judgement, Machine, Moment};
+use nephila::lab::web::{Web, WebSpec};
 use std::time::Duration;
 
 pub fn plan(seed: u64) -> CrawlPlan {

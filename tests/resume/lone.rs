@@ -4,14 +4,14 @@
 use super::anywhere::{crash, plan};
 use super::judged::{self, crash_after};
 use nephila::base::HashKey;
-use nephila::flow::{Command, Mail, ShardIndex};
+use nephila::base::limits::JOURNAL_PENDING_BYTES_MAX;
+use nephila::crawl::flow::{Command, Mail, ShardIndex};
 use nephila::io::sim::{DiskOperation, Sim, SimOutbox, Trouble};
 use nephila::io::{DiskError, Inbox, Outbox, Spawn};
-use nephila::limits::JOURNAL_PENDING_BYTES_MAX;
+use nephila::lab::sim::crawl::{DNS, Servers};
+use nephila::lab::sim::{Crash, CrawlPlan, Machine, ScenePlan};
+use nephila::proto::url::Url;
 use nephila::shard::{self, Notice, Past, Placement, Plan, ShardError};
-use nephila::tools::sim::crawl::{DNS, Servers};
-use nephila::tools::sim::{Crash, CrawlPlan, Machine, ScenePlan};
-use nephila::url::Url;
 use std::time::Duration;
 
 /// Of each kind, unless `NEPHILA_LONE_SEEDS` says how many.

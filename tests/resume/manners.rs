@@ -5,12 +5,12 @@ use super::judged::{crash_after, judgement};
 use super::scripted::{Act, Asked, body, page, serve};
 use super::support::settings;
 use nephila::base::Time;
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
 use nephila::io::sim::Sim;
-use nephila::tools::sim::crawl::{self, crawl_in};
-use nephila::tools::sim::{Crash, CrawlPlan};
-use nephila::url::Url;
-use nephila::web::WebSpec;
+use nephila::lab::sim::crawl::{self, crawl_in};
+use nephila::lab::sim::{Crash, CrawlPlan};
+use nephila::lab::web::WebSpec;
+use nephila::proto::url::Url;
 use std::time::Duration;
 
 /// Crawls from `seeds` through `crashes`: the second of each request since the first, and its path.

@@ -2,14 +2,14 @@
 //! crawl goes on. What it says to be sound, a restart takes.
 
 use super::judged::{crash_after, judgement, plan};
-use nephila::config::Settings;
+use nephila::cli::repair::repair;
+use nephila::crawl::config::Settings;
 use nephila::engine::Manifest;
 use nephila::io::Disk;
 use nephila::io::sim::{PowerCut, Sim};
-use nephila::tools::repair::repair;
-use nephila::tools::sim::crawl::Servers;
-use nephila::tools::sim::{Breach, Crash, CrawlPlan, Machine};
-use nephila::web::WebSpec;
+use nephila::lab::sim::crawl::Servers;
+use nephila::lab::sim::{Breach, Crash, CrawlPlan, Machine};
+use nephila::lab::web::WebSpec;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

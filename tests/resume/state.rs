@@ -2,12 +2,12 @@
 //! used, another core count finds everything, and a crawl that is over stays over.
 
 use super::judged::{crash_after, judgement, plan};
-use nephila::config::Settings;
+use nephila::crawl::config::Settings;
 use nephila::io::DiskError;
 use nephila::io::sim::{DiskFaults, DiskOperation, PowerCut, Sim, Trouble};
-use nephila::tools::sim::crawl::{Servers, crawl, crawl_with};
-use nephila::tools::sim::{Crash, CrawlPlan, Machine, Moment};
-use nephila::web::WebSpec;
+use nephila::lab::sim::crawl::{Servers, crawl, crawl_with};
+use nephila::lab::sim::{Crash, CrawlPlan, Machine, Moment};
+use nephila::lab::web::WebSpec;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,12 +1,12 @@
-//! Whole crawls in the simulator for tests: short hands for `tools::sim::crawl`.
+//! Whole crawls in the simulator for tests: short hands for `lab::sim::crawl`.
 #![allow(dead_code)] // each test file uses its part
 
-use nephila::config::{Settings, Stay};
+use nephila::crawl::config::{Settings, Stay};
 use nephila::io::sim::Sim;
-pub use nephila::tools::sim::crawl::Crawl;
-use nephila::tools::sim::crawl::{self, CrawlPlan};
-use nephila::url::Url;
-use nephila::web::{Web, WebSpec};
+pub use nephila::lab::sim::crawl::Crawl;
+use nephila::lab::sim::crawl::{self, CrawlPlan};
+use nephila::lab::web::{Web, WebSpec};
+use nephila::proto::url::Url;
 use std::collections::BTreeMap;
 
 pub fn settings() -> Settings {

@@ -8,7 +8,7 @@
 //! the page cache, and once more with the rest of its block when that comes. The kernel keeps both
 //! ways coherent. Owned by one file of one core.
 
-use crate::limits::{
+use crate::base::limits::{
     DIRECT_ALIGN_BYTES, DIRECT_BLOCK_BYTES, DIRECT_WRITE_BYTES, DIRECT_WRITE_BYTES_MAX,
 };
 use std::cell::RefCell;

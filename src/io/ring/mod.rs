@@ -21,8 +21,8 @@ pub use socket::RingStream;
 pub use watch::Care;
 
 use super::{Clock, Effort, Random, Spawn};
+use crate::base::limits;
 use crate::base::{Time, WallTime};
-use crate::limits;
 use crate::sys::cmac::Cmac;
 use crate::sys::file::Directory;
 use crate::sys::pool::BufferPool;

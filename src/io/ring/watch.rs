@@ -26,7 +26,7 @@
 //! was stopped as a whole (a debugger, a suspended machine) has not stood still.
 
 use super::RingError;
-use crate::limits;
+use crate::base::limits;
 use crate::sys::process;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};

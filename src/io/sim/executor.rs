@@ -11,7 +11,7 @@ use super::SimError;
 use super::chance::Chance;
 use super::wake::{Bell, ReadyQueue, TaskKey};
 use crate::base::Time;
-use crate::limits::{SIM_INSTANT_STEP_COUNT_MAX, SIM_STEP_COUNT_MAX};
+use crate::base::limits::{SIM_INSTANT_STEP_COUNT_MAX, SIM_STEP_COUNT_MAX};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;

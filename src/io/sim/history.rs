@@ -5,7 +5,7 @@
 //! order at the same times.
 
 use crate::base::Time;
-use crate::limits::SIM_EVENT_COUNT_MAX;
+use crate::base::limits::SIM_EVENT_COUNT_MAX;
 use std::collections::VecDeque;
 use std::fmt::{self, Write};
 use xxhash_rust::xxh3::xxh3_64_with_seed;

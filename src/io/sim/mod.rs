@@ -181,7 +181,7 @@ impl Sim {
         self.shared.network.borrow_mut().gate = Some(gate);
     }
 
-    /// At most `count` polls in all, instead of [`crate::limits::SIM_STEP_COUNT_MAX`].
+    /// At most `count` polls in all, instead of [`crate::base::limits::SIM_STEP_COUNT_MAX`].
     pub fn bound_steps(&self, count: u64) {
         self.shared.executor.set_step_count_max(count);
     }

@@ -12,11 +12,11 @@ use super::stream::{Link, LinkRef, SimStream};
 use super::wake::Waiters;
 use super::world::SimWorld;
 use crate::base::Time;
-use crate::io::clock::Clock;
-use crate::io::net::{Listener, Net, NetError, Stream};
-use crate::limits::{
+use crate::base::limits::{
     RING_BUFFER_BYTES, SIM_BACKLOG_COUNT_MAX, SIM_CONNECT_MS_MAX, SIM_WINDOW_BYTES,
 };
+use crate::io::clock::Clock;
+use crate::io::net::{Listener, Net, NetError, Stream};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::poll_fn;

@@ -2,12 +2,12 @@
 
 use super::Restored;
 use super::source::Source;
-use crate::flow::Queued;
-use crate::frontier::{HostId, Origin};
+use crate::crawl::flow::Queued;
+use crate::crawl::frontier::{HostId, Origin};
+use crate::crawl::journal::Entry;
 use crate::io::{Clock, Disk};
-use crate::journal::Entry;
+use crate::proto::url::{HostKey, Url};
 use crate::shard::image::Clocks;
-use crate::url::{HostKey, Url};
 
 /// Entries of the journal, applied to what a checkpoint gave.
 pub(in crate::shard) struct Applied<'r, W: Disk> {
@@ -79,7 +79,7 @@ impl<W: Disk + Clock> Applied<'_, W> {
         let frontier = &mut self.restored.frontier;
         let host = frontier.host_by_key(queued.url.host_key(self.source.hash_key));
         if host.is_some_and(|host| self.restored.has_seen(host, lsn)) {
-            use crate::frontier::Sieve as _;
+            use crate::crawl::frontier::Sieve as _;
             self.restored.frontier.sieve_mut().admit(queued.url.fingerprint(self.source.hash_key));
         } else {
             self.restored.frontier.readmit(queued);

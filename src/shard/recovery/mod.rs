@@ -24,21 +24,21 @@ use super::image::{Clocks, Lore};
 use super::pace::Pace;
 use super::sitemap::Ledger;
 use super::{Past, Plan, ShardError};
+use crate::base::limits::{self, LOOK_SEEN_COUNT};
 use crate::base::{HashKey, WallTime};
-use crate::config::Settings;
-use crate::flow::{Outcome, Queued, ShardIndex, state_dir};
-use crate::frontier::seen::{DiskSieve, SeenImage, SeenLimits, deal_run};
-use crate::frontier::tails::{self, Files, SegmentImage};
-use crate::frontier::{Caps, Frontier, HostId, Origin, packed_chunks};
-use crate::io::{Clock, Disk, World, make_dir};
-use crate::journal::{
+use crate::crawl::config::Settings;
+use crate::crawl::flow::{Outcome, Queued, ShardIndex, state_dir};
+use crate::crawl::frontier::seen::{DiskSieve, SeenImage, SeenLimits, deal_run};
+use crate::crawl::frontier::tails::{self, Files, SegmentImage};
+use crate::crawl::frontier::{Caps, Frontier, HostId, Origin, packed_chunks};
+use crate::crawl::journal::{
     Entry, FileName, Journal, JournalSettings, Replayed, newest_first, remove_generation, replay,
 };
-use crate::limits::{self, LOOK_SEEN_COUNT};
-use crate::metrics::Totals;
-use crate::resolve::RobotsCache;
-use crate::store::{Salvaged, StoreError, salvage};
-use crate::url::HostKey;
+use crate::crawl::metrics::Totals;
+use crate::crawl::resolve::RobotsCache;
+use crate::crawl::store::{Salvaged, StoreError, salvage};
+use crate::io::{Clock, Disk, World, make_dir};
+use crate::proto::url::HostKey;
 use source::{newest_sound, refuse};
 use std::time::Duration;
 

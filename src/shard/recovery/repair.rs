@@ -9,24 +9,26 @@
 
 use super::source::{ChunksWanted, Source};
 use super::{Applied, Restored};
+use crate::base::limits::LOOK_SEEN_COUNT;
 use crate::base::pack::Pack;
 use crate::base::{HashKey, WallTime};
-use crate::config::Settings;
-use crate::flow::{Class, Outcome, Queued};
-use crate::flow::{ShardIndex, state_dir};
-use crate::frontier::seen::{DiskSieve, RunImage, SeenError, SeenLimits, check_run, write_run};
-use crate::frontier::tails::{self, ChunkRef, Files, SegmentImage, TailError};
-use crate::frontier::{Middle, packed_chunks};
-use crate::io::{Clock, Disk, DiskError};
-use crate::journal::{
+use crate::crawl::config::Settings;
+use crate::crawl::flow::{Class, Outcome, Queued};
+use crate::crawl::flow::{ShardIndex, state_dir};
+use crate::crawl::frontier::seen::{
+    DiskSieve, RunImage, SeenError, SeenLimits, check_run, write_run,
+};
+use crate::crawl::frontier::tails::{self, ChunkRef, Files, SegmentImage, TailError};
+use crate::crawl::frontier::{Middle, packed_chunks};
+use crate::crawl::journal::{
     CheckpointReader, CheckpointWriter, Entry, FileKind, FileName, JournalError, SoundReader,
     add_file, journal_files, newest_first,
 };
-use crate::limits::LOOK_SEEN_COUNT;
-use crate::metrics::Totals;
+use crate::crawl::metrics::Totals;
+use crate::io::{Clock, Disk, DiskError};
+use crate::proto::url::{HostKey, Url};
 use crate::shard::image::{Clocks, Lore};
 use crate::shard::{Past, Placement, ShardError};
-use crate::url::{HostKey, Url};
 use std::path::PathBuf;
 
 /// What is wrong with a file.

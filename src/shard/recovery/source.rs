@@ -4,15 +4,15 @@
 //! only.
 
 use crate::base::HashKey;
-use crate::config::Settings;
-use crate::flow::{Class, ShardIndex, state_dir};
-use crate::frontier::Middle;
-use crate::frontier::seen::{RunImage, SeenImage};
-use crate::frontier::tails::{self, ChunkRef, Files, SegmentImage};
+use crate::crawl::config::Settings;
+use crate::crawl::flow::{Class, ShardIndex, state_dir};
+use crate::crawl::frontier::Middle;
+use crate::crawl::frontier::seen::{RunImage, SeenImage};
+use crate::crawl::frontier::tails::{self, ChunkRef, Files, SegmentImage};
+use crate::crawl::journal::{CheckpointReader, Entry, FileName, JournalError, newest_first};
 use crate::io::{Clock, Disk, File, World};
-use crate::journal::{CheckpointReader, Entry, FileName, JournalError, newest_first};
+use crate::proto::url::HostKey;
 use crate::shard::{Placement, ShardError};
-use crate::url::HostKey;
 use std::path::PathBuf;
 
 /// Where a shard's state comes from.

@@ -1,0 +1,316 @@
+//! What may stand on the command line, and how it becomes settings: file first, flags over it.
+
+mod bench;
+mod lab;
+
+pub use bench::{BenchFlags, Course, Draw, Suite};
+pub use lab::{AuditFlags, DemoFlags, SimFlags, WebFlags};
+
+use crate::base::limits::INSPECT_LINE_COUNT;
+use crate::cli::inspect::{DeadFilter, Manner, Question};
+use crate::cli::parsers;
+use crate::crawl::config::{ConfigError, Settings, parse_cores};
+use crate::crawl::flow::Outcome;
+use crate::engine::Manifest;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// A web crawler engine for one Linux box: io_uring, one thread per core, polite by construction.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+pub struct Flags {
+    #[command(subcommand)]
+    pub command: Commands,
+}
+
+#[derive(Subcommand)]
+pub enum Commands {
+    /// Crawl from seeds until nothing is left, into WARC files
+    Crawl(CrawlFlags),
+    /// Serve a synthetic web on 127/8, with its own DNS; its seed URL goes to stdout
+    Web(WebFlags),
+    /// Crawl a synthetic web: no flags needed
+    Demo(DemoFlags),
+    /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
+    Audit(AuditFlags),
+    /// Say what is damaged in a crawl's directory and what it costs; go on without it on request
+    Repair(RepairFlags),
+    /// Look inside a crawl, running or not: URLs by state, one host, one URL, dead letters
+    Inspect(InspectFlags),
+    /// Say what a host is waiting for, and why
+    Explain(ExplainFlags),
+    /// Try the parsers: JSON lines on stdin, one JSON line out for each, in order
+    Try(TryFlags),
+    /// Crawl stormy webs in simulation, on virtual time, and judge each crawl from outside
+    Sim(SimFlags),
+    /// Measure one part of the crawler, on this machine
+    Bench(BenchFlags),
+    /// Print every setting as a configuration file, with its default, range and reason
+    Settings,
+}
+
+#[derive(Args)]
+pub struct CrawlFlags {
+    /// Where to start
+    #[arg(value_name = "URL")]
+    pub urls: Vec<String>,
+    /// More seeds, one a line; # starts a comment; - is stdin
+    #[arg(long, value_name = "FILE")]
+    pub seeds: Vec<PathBuf>,
+    /// Directory for WARC files and state; must not hold a crawl yet, unless --resume
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Go on with the crawl in DIR, by the settings it has; seeds and flags may be added
+    #[arg(long)]
+    pub resume: bool,
+    /// TOML file of settings; `nephila settings` prints one. Flags go over it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Cores to run on, as 0,2-3 (default: all that are allowed)
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<String>,
+    /// End after this many pages
+    #[arg(long, value_name = "N")]
+    pub max_pages: Option<u64>,
+    /// End after this many seconds
+    #[arg(long, value_name = "S")]
+    pub max_seconds: Option<u64>,
+    /// Least time between requests to one host, and to one address (default: 1000)
+    #[arg(long, value_name = "N")]
+    pub delay_ms: Option<u64>,
+    /// Resolver to ask; may be repeated (default: those of /etc/resolv.conf)
+    #[arg(long, value_name = "IP:PORT")]
+    pub dns: Vec<String>,
+    /// Also connect to private and loopback addresses
+    #[arg(long)]
+    pub allow_private: bool,
+    /// URL or e-mail address for webmasters, sent in the User-Agent; required for public hosts
+    #[arg(long, value_name = "URL")]
+    pub contact: Option<String>,
+    /// How far from the seeds links are followed: web, domain or host (default: domain)
+    #[arg(long, value_name = "HOW")]
+    pub stay: Option<String>,
+    /// Who finds the links: own or lol
+    #[arg(long, value_name = "WHO")]
+    pub extractor: Option<String>,
+    /// Any other setting; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print the summary as one JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+    /// No progress
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+impl CrawlFlags {
+    /// The configuration file and over it the flags, checked. A crawl that goes on has its own
+    /// settings instead of the defaults, and beside a file those that decide what its state means.
+    pub fn settings(&self) -> Result<Settings, String> {
+        let manifest = self.resume.then(|| Manifest::load(&self.out)).transpose();
+        let manifest = manifest.map_err(|error| error.to_string())?;
+        let mut settings = match (&self.config, manifest) {
+            (None, None) => Settings::default(),
+            (None, Some(manifest)) => manifest.lasting_settings(),
+            (Some(path), manifest) => {
+                let before = manifest.map_or_else(Settings::default, |m| m.binding_settings());
+                before.with_file(path).map_err(|error| match error {
+                    error @ ConfigError::Unreadable { .. } => error.to_string(),
+                    error => format!("{}: {error}", path.display()),
+                })?
+            }
+        };
+        self.put(&mut settings).map_err(|error| error.to_string())?;
+        settings.check().map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    fn put(&self, settings: &mut Settings) -> Result<(), ConfigError> {
+        for assignment in &self.set {
+            settings.set_text(assignment)?;
+        }
+        if let Some(cores) = &self.cores {
+            settings.cores = parse_cores(cores)?;
+        }
+        settings.max_pages = self.max_pages.unwrap_or(settings.max_pages);
+        settings.max_seconds = self.max_seconds.unwrap_or(settings.max_seconds);
+        settings.delay_ms = self.delay_ms.unwrap_or(settings.delay_ms);
+        settings.allow_private |= self.allow_private;
+        let texts =
+            [("contact", &self.contact), ("stay", &self.stay), ("extractor", &self.extractor)];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                settings.set(key, &toml::Value::String(text.clone()))?;
+            }
+        }
+        if !self.dns.is_empty() {
+            settings.set("dns", &toml::Value::from(self.dns.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Args)]
+#[command(after_help = REPAIR_HELP)]
+pub struct RepairFlags {
+    /// The directory of a crawl that does not run
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Go on without what is lost: move damaged files to DIR/damaged and write the state anew
+    #[arg(long)]
+    pub apply: bool,
+}
+
+const REPAIR_HELP: &str = "\
+Exit codes: 0 the crawl can go on, 1 it cannot as it is (--apply was not given), 2 nothing could be
+done.";
+
+#[derive(Args)]
+#[command(after_help = INSPECT_HELP)]
+pub struct InspectFlags {
+    /// The directory of a crawl
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// One URL's history: requests, records, state
+    #[arg(value_name = "URL", conflicts_with_all = ["host", "dead", "reason"])]
+    pub url: Option<String>,
+    /// List this host's URLs that are still to come; with --dead, its dead letters
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// List dead letters: URLs that were given up
+    #[arg(long)]
+    pub dead: bool,
+    /// Only dead letters with this reason, an outcome as `nephila inspect DIR` names them
+    #[arg(long, value_name = "NAME", value_parser = outcome)]
+    pub reason: Option<Outcome>,
+    /// Put these dead letters back into the queue; no crawl may run in DIR
+    #[arg(long, value_name = "URL", num_args = 1.., conflicts_with_all = ["url", "host", "dead"])]
+    #[arg(conflicts_with_all = ["reason", "reinject_dead"])]
+    pub reinject: Vec<String>,
+    /// Put all dead letters back, or those of --reason and --host
+    #[arg(long, conflicts_with_all = ["url", "dead"])]
+    pub reinject_dead: bool,
+    /// Lines of a list
+    #[arg(long, value_name = "N", default_value_t = INSPECT_LINE_COUNT)]
+    pub limit: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl InspectFlags {
+    pub fn question(&self) -> Result<Question, String> {
+        let filter = DeadFilter { reason: self.reason, host: self.host.clone() };
+        if self.reinject_dead {
+            return Ok(Question::ReinjectDead(filter));
+        }
+        if !self.reinject.is_empty() {
+            return Ok(Question::Reinject(self.reinject.clone()));
+        }
+        match (&self.url, &self.host) {
+            _ if self.dead => Ok(Question::Dead(filter)),
+            _ if self.reason.is_some() => Err("--reason goes with --dead".to_owned()),
+            (Some(url), _) => Ok(Question::Url(url.clone())),
+            (None, Some(host)) => Ok(Question::Host(host.clone())),
+            (None, None) => Ok(Question::Overview),
+        }
+    }
+
+    pub fn manner(&self) -> Manner {
+        Manner { is_json: self.json, line_count_max: self.limit }
+    }
+}
+
+const INSPECT_HELP: &str = "\
+Reads alone, also beside a running crawl, but for --reinject and --reinject-dead. The state is that
+of the last entry of the crawl's journal. URLs are queued, waiting (for another try by themselves),
+open (handed out, and their end not durable) or ended.
+
+Exit codes: 0 done, 1 failed or nothing known of it, 2 bad usage or no crawl.";
+
+#[derive(Args)]
+pub struct ExplainFlags {
+    /// The directory of a crawl
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// A host's name, or a URL of it
+    #[arg(value_name = "HOST")]
+    pub host: String,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = TRY_HELP)]
+pub struct TryFlags {
+    /// Which parser
+    pub what: Try,
+    /// Who reads HTML
+    #[arg(long, default_value = "own")]
+    pub extractor: Reader,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Try {
+    Url,
+    Robots,
+    Html,
+    Sitemap,
+    Http,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Reader {
+    Own,
+    Lol,
+}
+
+impl TryFlags {
+    pub fn parser(&self) -> parsers::Parser {
+        match (self.what, self.extractor) {
+            (Try::Url, _) => parsers::Parser::Url,
+            (Try::Robots, _) => parsers::Parser::Robots,
+            (Try::Html, Reader::Own) => parsers::Parser::Html,
+            (Try::Html, Reader::Lol) => parsers::Parser::HtmlLol,
+            (Try::Sitemap, _) => parsers::Parser::Sitemap,
+            (Try::Http, _) => parsers::Parser::Http,
+        }
+    }
+}
+
+const TRY_HELP: &str = r#"A line that cannot be answered is answered with {"error": "..."}.
+
+url     {"url", "base"?}
+     -> {"url" (resolved), "normal" (normalised), "host", "slot", "fingerprint"}
+robots  {"robots", "agent" (product token or whole User-Agent), "url" (or path)}
+     -> {"allowed", "rule" ("Disallow: /x/" or null), "crawl_delay_ms", "sitemaps"}
+html    {"html" or "html_base64" or "file", "base", "content_type"?}
+     -> {"links": [{"url", "kind" (a, area, link, iframe, frame, refresh), "nofollow", "text"}],
+         "title", "canonical", "robots" ("noindex, nofollow", one of them, or ""), "language",
+         "charset", "text", "simhash" (hex; null for short texts), "links_dropped"}
+sitemap {"sitemap" or "sitemap_base64" or "file", "url", "submitter"? (a host), "charset"?}
+     -> {"form" (urlset, index, rss, atom, lines, or null), "error"? (why unpacking ended),
+         "entries": [{"url", "allowed" (to be listed there), "lastmod", "priority"}],
+         "refused", "over_cap"}
+http    {"response_base64", "eof": bool, "method"? (GET or HEAD)}
+     -> {"status", "headers": [[name, value], ...], "body_base64" (transfer coding removed),
+         "complete", "reusable" (never after eof), "error"? (what was wrong behind the head)}"#;
+
+fn outcome(name: &str) -> Result<Outcome, String> {
+    Outcome::by_name(name).ok_or_else(|| format!("no outcome {name:?}"))
+}
+
+/// Every setting as a file that could be given to `--config`.
+pub fn settings_text() -> String {
+    let mut text = String::new();
+    for setting in Settings::describe() {
+        let _ = writeln!(text, "# {}", setting.why);
+        let unit = if setting.unit.is_empty() { "" } else { ", in " };
+        let _ = writeln!(text, "# {}{unit}{}.", setting.allowed, setting.unit);
+        let _ = writeln!(text, "{} = {}\n", setting.name, setting.default);
+    }
+    text
+}

@@ -1,0 +1,124 @@
+//! A crawl's directory: its manifest, its state by shard, and whether a crawl runs in it.
+
+use super::InspectError;
+use super::disk::PlainDisk;
+use crate::base::{HashKey, WallTime};
+use crate::crawl::config::Settings;
+use crate::crawl::flow::ShardIndex;
+use crate::crawl::flow::state_dir;
+use crate::engine::{DataDirectory, DirectoryError, Manifest};
+use crate::io::Clock as _;
+use crate::proto::url::{HostKey, Normaliser, Url};
+use crate::shard::{Inspection, Past, Placement};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+pub struct Place {
+    pub path: PathBuf,
+    pub disk: PlainDisk,
+    pub past: Past,
+    pub settings: Settings,
+    pub hash_key: HashKey,
+    /// Another process holds the directory's lock.
+    pub is_running: bool,
+    /// Held by us, if we may write.
+    _lock: Option<DataDirectory>,
+}
+
+impl Place {
+    /// For looking.
+    pub fn open(path: &Path) -> Result<Place, InspectError> {
+        let manifest = Manifest::load(path).map_err(|error| refused(path, error))?;
+        let is_running = is_locked(path);
+        Ok(Place { is_running, ..Place::with_manifest(path, manifest)? })
+    }
+
+    /// For putting URLs back: while the place exists, no crawl can run in the directory.
+    pub fn lock(path: &Path) -> Result<Place, InspectError> {
+        let (lock, manifest) = DataDirectory::open(path).map_err(|error| refused(path, error))?;
+        let place = Place::with_manifest(path, manifest)?;
+        Ok(Place { disk: place.disk.writable(), _lock: Some(lock), ..place })
+    }
+
+    fn with_manifest(path: &Path, manifest: Manifest) -> Result<Place, InspectError> {
+        let failed = |error| InspectError::Io { doing: "open", path: path.to_owned(), error };
+        let disk = PlainDisk::open(path).map_err(failed)?;
+        let Manifest { past, settings, hash_secret, .. } = manifest;
+        let (path, hash_key) = (path.to_owned(), HashKey::new(hash_secret));
+        Ok(Place { path, disk, past, settings, hash_key, is_running: false, _lock: None })
+    }
+
+    pub fn now(&self) -> WallTime {
+        self.disk.wall()
+    }
+
+    /// The shard that owns the host of `url`, with all that this host has.
+    pub fn shard_of(&self, url: &Url) -> Result<Inspection<PlainDisk>, InspectError> {
+        self.shard(self.owner(url), Some(url.host_key(&self.hash_key)))
+    }
+
+    /// All shards with all that they have: all queues, packed, are in memory.
+    pub fn shards(&self) -> Result<Vec<Inspection<PlainDisk>>, InspectError> {
+        (0..self.past.shard_count).map(|index| self.shard(ShardIndex(index), None)).collect()
+    }
+
+    fn shard(
+        &self,
+        index: ShardIndex,
+        host: Option<HostKey>,
+    ) -> Result<Inspection<PlainDisk>, InspectError> {
+        let terms = (&self.settings, &self.hash_key);
+        let read = Inspection::read(&self.disk, index, self.past, terms, host);
+        PlainDisk::run(read).map_err(InspectError::Shard)
+    }
+
+    /// The shard that owns the host of `url`.
+    pub fn owner(&self, url: &Url) -> ShardIndex {
+        Placement::new(self.past.shard_count).of_host(url.host_key(&self.hash_key))
+    }
+
+    /// When the shard's state was last written to: its journal, or a checkpoint.
+    pub fn as_of(&self, shard: &Inspection<PlainDisk>) -> Option<WallTime> {
+        let directory = state_dir(shard.index);
+        let checkpoints = shard.checkpoints.iter().map(|checkpoint| &checkpoint.name);
+        let names = shard.journal_names.iter().chain(checkpoints);
+        names.filter_map(|name| self.disk.modified_at(&directory.join(name))).max()
+    }
+
+    /// A URL as the crawl would spell it.
+    pub fn url(&self, text: &str) -> Result<Url, InspectError> {
+        let url = Url::parse(text).map_err(|_| InspectError::BadName(text.to_owned()))?;
+        Ok(Normaliser::new(&self.settings.extra_parameters).normalise(url))
+    }
+
+    /// A URL of the host that `text` names, by its name or by a URL.
+    pub fn host_url(&self, text: &str) -> Result<Url, InspectError> {
+        let is_url = text.contains("://");
+        let text_url = if is_url { text.to_owned() } else { format!("http://{text}/") };
+        Url::parse(&text_url).map_err(|_| InspectError::BadName(text.to_owned()))
+    }
+}
+
+fn refused(path: &Path, error: DirectoryError) -> InspectError {
+    let path = path.to_owned();
+    match error {
+        DirectoryError::Locked(path) => InspectError::Locked(path),
+        DirectoryError::NoCrawl(_) => {
+            InspectError::NoCrawl { path, what: "no crawl is there".into() }
+        }
+        error => InspectError::NoCrawl { path, what: error.to_string() },
+    }
+}
+
+/// Whether anyone holds the lock. Asked of the system's list of locks: to try the lock would be to
+/// hold it for a moment, and a crawl that starts in that moment would be turned away.
+fn is_locked(path: &Path) -> bool {
+    let Ok(about) = path.join("LOCK").symlink_metadata() else { return false };
+    let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return false };
+    let inode = about.ino().to_string();
+    locks.lines().any(|line| {
+        let mut columns = line.split_ascii_whitespace();
+        columns.nth(1) == Some("FLOCK")
+            && columns.nth(3).and_then(|place| place.rsplit(':').next()) == Some(inode.as_str())
+    })
+}

@@ -1,0 +1,85 @@
+//! The command line: flags to settings, settings to the engine, what came of it to an exit code.
+//!
+//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but for origins that were
+//! given up. Results go to stdout, everything for people to stderr.
+
+mod bench;
+mod crawl;
+pub mod demo;
+mod flags;
+pub mod inspect;
+mod lab;
+mod log;
+mod look;
+pub mod parsers;
+pub mod repair;
+
+use crate::sys::memory;
+use clap::Parser;
+use flags::{Commands, Flags};
+use log::start_log;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Why a command did not succeed: what to say, and whose turn it is.
+enum Failure {
+    Failed(String),
+    Usage(String),
+    /// Done, but not all that was to be done.
+    Incomplete(String),
+}
+
+/// Runs the command that the process was started with. It is not inlined into `main`, which first
+/// checks the processor: nothing of this may run on one that is too old.
+#[inline(never)]
+pub fn run() -> ExitCode {
+    memory::keep_freed();
+    memory::sweep_seldom();
+    let flags = Flags::parse();
+    let is_quiet = matches!(&flags.command, Commands::Crawl(flags) if flags.quiet);
+    start_log(is_quiet);
+    let done = match flags.command {
+        Commands::Crawl(flags) => crawl::crawl(&flags),
+        Commands::Web(flags) => lab::web(&flags),
+        Commands::Demo(flags) => lab::demo(flags),
+        Commands::Audit(flags) => lab::audit(&flags),
+        Commands::Repair(flags) => look::repair(&flags),
+        Commands::Inspect(flags) => look::inspect(&flags),
+        Commands::Explain(flags) => look::explain(&flags),
+        Commands::Try(flags) => look::try_parser(&flags),
+        Commands::Sim(flags) => lab::simulate(&flags),
+        Commands::Bench(flags) => bench::bench(&flags),
+        Commands::Settings => print_out(&flags::settings_text()),
+    };
+    let (code, message) = match done {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Failed(message)) => (1, message),
+        Err(Failure::Usage(message)) => (2, message),
+        Err(Failure::Incomplete(message)) => (3, message),
+    };
+    say(&format!("nephila: {message}\n"));
+    ExitCode::from(code)
+}
+
+fn usage(error: impl Display) -> Failure {
+    Failure::Usage(error.to_string())
+}
+
+fn failed(error: impl Display) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+/// To stdout, and at once: whoever waits for the line may be a program.
+fn print_out(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.map_err(failed),
+    }
+}
+
+/// To stderr. A closed stderr is no reason to stop a crawl.
+fn say(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,175 @@
+//! Questions to a frontier: its hosts, and how much of everything there is.
+
+use super::host::{HostId, HostState};
+use super::{Figures, Frontier, OpenUrl, Queued, Sieve};
+use crate::base::Time;
+use crate::proto::url::{Fingerprint, HostKey};
+
+impl<S: Sieve, X: Default> Frontier<S, X> {
+    pub fn host_by_key(&self, key: HostKey) -> Option<HostId> {
+        self.hosts.by_key(key)
+    }
+
+    /// The hosts in RAM, as they are now.
+    pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<S, X> {
+        let slots = 0..self.slot_count() as u32;
+        slots.filter_map(|slot| self.host_in_slot(slot)).collect::<Vec<_>>().into_iter()
+    }
+
+    pub fn host_name(&self, host: HostId) -> &str {
+        self.hosts[host].name()
+    }
+
+    pub fn host_data(&mut self, host: HostId) -> &mut X {
+        &mut self.hosts[host].data
+    }
+
+    pub fn host_lore(&self, host: HostId) -> &X {
+        &self.hosts[host].data
+    }
+
+    pub fn host_state(&self, host: HostId) -> HostState {
+        self.hosts[host].state
+    }
+
+    pub fn host_eligible_at(&self, host: HostId) -> Time {
+        self.hosts[host].eligible_at
+    }
+
+    pub fn host_queued_count(&self, host: HostId) -> u32 {
+        self.hosts[host].queued_count
+    }
+
+    pub fn host_fetched_count(&self, host: HostId) -> u32 {
+        self.hosts[host].fetched_count
+    }
+
+    /// When to call [`Frontier::advance`] next: never later than the next host is due, perhaps
+    /// earlier. Ready hosts do not count.
+    pub fn next_due(&self) -> Option<Time> {
+        self.wheel.next_due().into_iter().chain(self.retries.next_due()).min()
+    }
+
+    /// URLs queued, those that wait for a retry included, without those in flight or deferred.
+    pub fn pending_url_count(&self) -> u64 {
+        self.queued_count_by_class.iter().sum::<u64>() + self.retries.count() as u64
+    }
+
+    /// As [`Frontier::pending_url_count`], without the copies of URLs that have ended, or wait for
+    /// another try, since the checkpoint that a restart read: nothing will be asked for them.
+    pub fn live_url_count(&self) -> u64 {
+        self.pending_url_count().saturating_sub(self.ghosts.copy_count())
+    }
+
+    /// When the next host's turn may begin, for an operator. Ready hosts do not count.
+    pub fn next_turn(&self) -> Option<Time> {
+        self.wheel.first_due()
+    }
+
+    /// When the next URL that waits by itself is tried again.
+    pub fn next_retry(&self) -> Option<Time> {
+        self.retries.next_due()
+    }
+
+    /// URLs that wait for another try by themselves.
+    pub fn retry_count(&self) -> usize {
+        self.retries.count()
+    }
+
+    /// Whether a host has URLs to come.
+    pub fn has_work(&self, host: HostId) -> bool {
+        self.hosts[host].queued_count > 0 || self.retries.has(host)
+    }
+
+    /// URLs that wait for another try by themselves, and until when. In no order.
+    pub fn waiting_retries(&self) -> impl Iterator<Item = (Time, HostId, &Queued)> {
+        self.retries.iter()
+    }
+
+    /// From now on URLs that an image has as handed out are not put back into the queues: for a
+    /// look at a crawl that may be under way.
+    pub fn keep_open(&mut self) {
+        self.keeps_open = true;
+    }
+
+    /// URLs of a host that were handed out and have not come to their end, ghosts included.
+    pub fn open_of(&self, host: HostId) -> impl Iterator<Item = &OpenUrl> {
+        self.open.of(host)
+    }
+
+    /// Whether this is a copy that the journal knows better about.
+    pub fn is_ghost(&self, host: HostId, queued: &Queued) -> bool {
+        self.ghosts.is_ghost(host, || queued.url.fingerprint(&self.hash_key), queued.tries)
+    }
+
+    /// Whether a URL of the host that has ended has a life left to be put back into.
+    pub fn can_revive(&self, host: HostId, fingerprint: Fingerprint) -> bool {
+        self.ghosts.can_revive(host, fingerprint)
+    }
+
+    /// The URL that the host's next turn would take, ghosts passed over.
+    pub fn peek_url(&self, host: HostId) -> Option<Queued> {
+        let first = self.hosts[host].next_class()?;
+        let mut best = None;
+        for queued in self.queued_in(host).filter(|queued| !self.is_ghost(host, queued)) {
+            if queued.class == first {
+                return Some(queued);
+            }
+            best.get_or_insert(queued);
+        }
+        best
+    }
+
+    /// More than one scheme and port.
+    pub fn host_has_several_origins(&self, host: HostId) -> bool {
+        self.hosts[host].origin_count() > 1
+    }
+
+    pub fn pending_url_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    /// In RAM.
+    pub fn host_count(&self) -> usize {
+        self.hosts.count()
+    }
+
+    /// Hosts large enough that the shapes of their URLs are counted.
+    pub fn watched_host_count(&self) -> usize {
+        self.traps.watched_count()
+    }
+
+    pub fn ready_count(&self) -> usize {
+        self.front.count()
+    }
+
+    pub fn waiting_count(&self) -> usize {
+        self.wheel.count()
+    }
+
+    /// URLs handed out that have not come to their end.
+    pub fn open_count(&self) -> usize {
+        self.open.count()
+    }
+
+    pub fn busy_count(&self) -> usize {
+        self.busy_count
+    }
+
+    /// Nothing is queued, in flight or deferred.
+    pub fn is_drained(&self) -> bool {
+        self.pending_url_count() == 0 && self.busy_count == 0 && self.sieve.deferred_count() == 0
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    pub fn sieve(&self) -> &S {
+        &self.sieve
+    }
+
+    pub fn sieve_mut(&mut self) -> &mut S {
+        &mut self.sieve
+    }
+}

@@ -1,0 +1,188 @@
+//! The front queues: ready hosts by the class of their best URL, and whose turn it is.
+//!
+//! Owns four lists of hosts and the [`Turns`] among them. In: hosts whose time has come. Out: the
+//! next host to ask. Invariants: a host is in at most one list; a list that is not empty is chosen
+//! at least once in every [`PATTERN`] of choices, so no class starves.
+
+use super::host::HostId;
+use super::links::{Links, NONE};
+use crate::crawl::flow::Class;
+
+/// Shares of eight, four, two and one in fifteen, spread evenly. A fixed pattern with a cursor and
+/// not a deficit per class: it is one byte a host, absent classes are skipped so that the present
+/// ones keep their ratio, and the longest wait for a turn can be read off it.
+const PATTERN: [Class; 15] = {
+    use Class::{High as H, Low as L, Normal as N, Urgent as U};
+    [U, H, U, N, U, H, U, L, U, H, U, N, U, H, U]
+};
+
+/// Whose turn it is among four classes of which some are present.
+#[derive(Clone, Copy, Default)]
+pub struct Turns {
+    cursor: u8,
+}
+
+impl Turns {
+    /// Where it stands, for a checkpoint; any number is a place.
+    pub fn cursor(self) -> u8 {
+        self.cursor
+    }
+
+    pub fn at(cursor: u8) -> Turns {
+        Turns { cursor: cursor % PATTERN.len() as u8 }
+    }
+
+    /// The class [`Turns::take`] would choose.
+    pub fn peek(self, present: impl Fn(Class) -> bool) -> Option<Class> {
+        self.search(present).map(|(class, _)| class)
+    }
+
+    pub fn take(&mut self, present: impl Fn(Class) -> bool) -> Option<Class> {
+        let (class, next) = self.search(present)?;
+        self.cursor = next;
+        Some(class)
+    }
+
+    fn search(self, present: impl Fn(Class) -> bool) -> Option<(Class, u8)> {
+        let start = self.cursor as usize;
+        let mut places = (start..PATTERN.len()).chain(0..start);
+        let place = places.find(|place| present(PATTERN[*place]))?;
+        Some((PATTERN[place], ((place + 1) % PATTERN.len()) as u8))
+    }
+}
+
+pub struct Front {
+    heads: [u32; 4],
+    /// The note is the class whose list the host is in.
+    links: Links<Class>,
+    turns: Turns,
+    count: usize,
+}
+
+impl Front {
+    pub const BYTES_PER_HOST: usize = Links::<Class>::LINK_BYTES;
+
+    pub fn new() -> Front {
+        Front { heads: [NONE; 4], links: Links::new(), turns: Turns::default(), count: 0 }
+    }
+
+    pub fn push(&mut self, host: HostId, class: Class) {
+        assert!(!self.links.contains(host.0), "a host is ready once");
+        self.links.push_back(&mut self.heads[class.index()], host.0, class);
+        self.count += 1;
+    }
+
+    /// Takes a host out; false if it is not ready.
+    pub fn remove(&mut self, host: HostId) -> bool {
+        let Some(class) = self.links.note(host.0) else { return false };
+        self.links.remove(&mut self.heads[class.index()], host.0);
+        self.count -= 1;
+        true
+    }
+
+    /// Moves a ready host to the end of a better class; nothing if it is there or above.
+    pub fn promote(&mut self, host: HostId, class: Class) {
+        if self.links.note(host.0).is_some_and(|current| class < current) {
+            self.remove(host);
+            self.push(host, class);
+        }
+    }
+
+    /// Whether a ready host is in the list of a class, or of a better one.
+    pub fn is_as_good(&self, host: HostId, class: Class) -> bool {
+        self.links.note(host.0).is_some_and(|current| current <= class)
+    }
+
+    pub fn pop(&mut self) -> Option<(HostId, Class)> {
+        let heads = &self.heads;
+        let class = self.turns.take(|class| heads[class.index()] != NONE)?;
+        let id = self.links.pop_front(&mut self.heads[class.index()])?;
+        self.count -= 1;
+        Some((HostId(id), class))
+    }
+
+    /// The next three of the class of a host that was popped just now, as long as nobody better
+    /// comes: their links are asked for one step ahead.
+    pub fn upcoming(&self, class: Class) -> Option<[HostId; 3]> {
+        let first = self.heads[class.index()];
+        if first == NONE {
+            return None;
+        }
+        let second = self.links.behind(first);
+        let third = self.links.behind(second);
+        self.links.foresee(third);
+        Some([first, second, third].map(HostId))
+    }
+
+    /// That a host is to be pushed soon.
+    pub fn foresee(&self, host: HostId) {
+        self.links.foresee(host.0);
+    }
+
+    pub fn has(&self, host: HostId) -> bool {
+        self.links.contains(host.0)
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(present: &[Class], choices: usize) -> [usize; 4] {
+        let mut turns = Turns::default();
+        let mut shares = [0; 4];
+        for _ in 0..choices {
+            let class = turns.take(|class| present.contains(&class));
+            shares[class.expect("one is present").index()] += 1;
+        }
+        shares
+    }
+
+    #[test]
+    fn classes_share_eight_four_two_one_whichever_are_present() {
+        use Class::{High, Low, Normal, Urgent};
+        assert_eq!(shares(&Class::ALL, 150), [80, 40, 20, 10]);
+        assert_eq!(shares(&[High, Normal, Low], 70), [0, 40, 20, 10]);
+        assert_eq!(shares(&[Urgent, Low], 90), [80, 0, 0, 10]);
+        assert_eq!(shares(&[Low], 5), [0, 0, 0, 5]);
+        assert_eq!(Turns::default().take(|_| false), None);
+    }
+
+    #[test]
+    fn the_best_class_present_goes_first() {
+        for (index, best) in Class::ALL.iter().enumerate() {
+            let present = &Class::ALL[index..];
+            assert_eq!(Turns::default().take(|class| present.contains(&class)), Some(*best));
+        }
+    }
+
+    #[test]
+    fn a_class_that_stays_waits_at_most_fifteen_choices_while_others_come_and_go() {
+        let (mut turns, mut waited, mut random) = (Turns::default(), 0, 1u64);
+        for _ in 0..100_000 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let others = random >> 60;
+            let present = |class: Class| class == Class::Low || others >> class.index() & 1 == 1;
+            assert_eq!(turns.peek(present), { turns }.take(present));
+            let chosen = turns.take(present);
+            waited = if chosen == Some(Class::Low) { 0 } else { waited + 1 };
+            assert!(waited < PATTERN.len());
+        }
+    }
+
+    #[test]
+    fn hosts_of_a_class_are_served_in_order_and_promotion_moves_them() {
+        let mut front = Front::new();
+        (0..4).for_each(|id| front.push(HostId(id), Class::Low));
+        front.promote(HostId(2), Class::High);
+        front.promote(HostId(2), Class::Normal);
+        assert!(front.remove(HostId(1)));
+        assert!(!front.remove(HostId(1)));
+        let order: Vec<_> = std::iter::from_fn(|| front.pop()).map(|(host, _)| host.0).collect();
+        assert_eq!((order, front.count()), (vec![2, 0, 3], 0));
+    }
+}

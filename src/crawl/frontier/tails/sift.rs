@@ -1,0 +1,123 @@
+//! Sifting: a segment of which little is in use has that moved, so that its file can go.
+//!
+//! Nothing in RAM says what lies in a segment; the segment does. It is read piece by piece, and of
+//! each chunk that it holds the host is asked whether it is one of its own still.
+
+use super::jobs::Work;
+use super::segments::{FILE_HEADER_BYTES, name_of};
+use super::{ChunkRef, Lane, Place, Refill, Sifting, TailError, Tails, chunk};
+use crate::crawl::flow::Class;
+use crate::crawl::frontier::{Frontier, Sieve};
+use crate::proto::url::HostKey;
+
+impl Tails {
+    pub(super) fn has_sift(&self) -> bool {
+        !self.is_held && (self.sifting.is_some() || self.segments.has_sparse())
+    }
+
+    /// Reads the next piece of the segment that is being moved, or of the next one.
+    pub(super) fn sift_due(&mut self) -> Option<Work> {
+        if self.is_held {
+            return None;
+        }
+        loop {
+            if self.sifting.is_none() {
+                let serial = self.segments.next_sparse()?;
+                let class = self.segments.segment(serial)?.class;
+                // A batch is of one class: the one that is being filled goes first.
+                if self.batch.as_ref().is_some_and(|batch| batch.class != class) {
+                    self.sifting =
+                        Some(Sifting { class, serial, offset: FILE_HEADER_BYTES as u64 });
+                    return self.write_batch();
+                }
+                self.sifting = Some(Sifting { class, serial, offset: FILE_HEADER_BYTES as u64 });
+            }
+            let &Sifting { class, serial, offset } = self.sifting.as_ref()?;
+            // All that was in use may have been read or dropped meanwhile.
+            let size_bytes = self.segments.segment(serial).map_or(0, |segment| segment.size_bytes);
+            if offset >= size_bytes {
+                self.sifting = None;
+                continue;
+            }
+            let size_bytes = (size_bytes - offset).min(self.limits.sift_bytes as u64) as usize;
+            self.lane = Some(Lane::Sift);
+            return Some(Work::Sift { class, serial, offset, size_bytes });
+        }
+    }
+}
+
+impl<S: Sieve, X: Default> Frontier<S, X> {
+    /// Moves the chunks of a piece that are in use into the batch.
+    pub(super) fn end_sift(
+        &mut self,
+        offset: u64,
+        read: Result<Vec<u8>, TailError>,
+    ) -> Result<(), TailError> {
+        assert!(self.tails.lane.take() == Some(Lane::Sift), "jobs end once");
+        let piece = read?;
+        let Some(&Sifting { class, serial, .. }) = self.tails.sifting.as_ref() else {
+            return Ok(());
+        };
+        let Some(segment) = self.tails.segments.segment(serial) else {
+            self.tails.sifting = None;
+            return Ok(());
+        };
+        let rest_bytes = segment.size_bytes - offset;
+        let damaged = |what| TailError::damaged(&name_of(class, serial), what);
+        let mut at = 0;
+        while (at as u64) < rest_bytes {
+            let chunk_at = u32::try_from(offset).expect("segments are bounded") + at as u32;
+            let Some((key, found)) = chunk::header(&piece[at..], serial, chunk_at) else {
+                // A header may be cut by the piece's end, but none is longer than a piece.
+                let is_cut = at > 0 && piece.len() - at < chunk::HEADER_BYTES;
+                if is_cut && (piece.len() as u64) < rest_bytes {
+                    break;
+                }
+                return Err(damaged("a chunk has no header"));
+            };
+            let end = at + found.footprint() as usize;
+            if end > piece.len() {
+                if at > 0 && end as u64 <= rest_bytes {
+                    break;
+                }
+                return Err(damaged("a chunk is cut"));
+            }
+            self.move_chunk(class, key, found, &piece[at..end]).map_err(damaged)?;
+            at = end;
+        }
+        if let Some(sifting) = &mut self.tails.sifting {
+            sifting.offset = offset + at as u64;
+        }
+        Ok(())
+    }
+
+    /// Moves a chunk, if a queue still refers to it. The first of a queue that is being read stays:
+    /// it will not be in use for long.
+    fn move_chunk(
+        &mut self,
+        class: Class,
+        key: HostKey,
+        found: ChunkRef,
+        bytes: &[u8],
+    ) -> Result<(), &'static str> {
+        let Some(id) = self.hosts.by_key(key) else { return Ok(()) };
+        let place = Place::new(id, class);
+        let Some(tail) = self.tails.tails.get(&place) else { return Ok(()) };
+        let is_it =
+            |chunk: &ChunkRef| (chunk.segment, chunk.offset) == (found.segment, found.offset);
+        let Some(index) = tail.chunks.iter().position(is_it) else { return Ok(()) };
+        if index == 0 && tail.refill == Refill::Reading {
+            return Ok(());
+        }
+        let old = tail.chunks[index];
+        let records = chunk::records(bytes, old, key)?;
+        let new = self.tails.write_chunk(class, key, |batch| {
+            batch.extend_from_slice(records);
+            u32::from(old.count)
+        });
+        self.tails.tail(place).chunks[index] = new;
+        self.tails.segments.release(old);
+        self.tails.figures.moved_chunk_count += 1;
+        Ok(())
+    }
+}

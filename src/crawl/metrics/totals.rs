@@ -1,0 +1,195 @@
+//! What a crawl has amounted to over all of its runs: kept with each checkpoint.
+//!
+//! Two kinds of figures. Pages and URLs by how they ended are counted with the journal's entries,
+//! so they are exact after a kill as well: a URL whose end was not durable is not in them, and is
+//! fetched and counted again. All other counts are as of the last checkpoint: what a run that was
+//! killed had counted since is missing, and [`Totals::cut_short_count`] says that there was one.
+
+use super::{Count, Metrics};
+use crate::base::pack::{Pack, Unpack};
+use crate::crawl::flow::Outcome;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// Pages whose URL has come to its end.
+    pub page_count: u64,
+    /// URLs that have come to their end, by outcome.
+    pub ended_counts: [u64; Outcome::COUNT],
+    /// By [`Count::index`].
+    pub counts: [u64; Count::COUNT],
+    /// Requests, by outcome.
+    pub outcome_counts: [u64; Outcome::COUNT],
+    /// For how long the runs ran.
+    pub span_ms: u64,
+    pub run_count: u64,
+    /// Runs that took no last checkpoint: killed, or the machine or its disk failed.
+    pub cut_short_count: u64,
+}
+
+impl Default for Totals {
+    fn default() -> Totals {
+        Totals {
+            page_count: 0,
+            ended_counts: [0; Outcome::COUNT],
+            counts: [0; Count::COUNT],
+            outcome_counts: [0; Outcome::COUNT],
+            span_ms: 0,
+            run_count: 0,
+            cut_short_count: 0,
+        }
+    }
+}
+
+impl Totals {
+    pub fn count(&self, count: Count) -> u64 {
+        self.counts[count.index()]
+    }
+
+    /// A URL has come to its end.
+    pub fn ended(&mut self, outcome: Outcome, is_page: bool) {
+        self.ended_counts[outcome as usize] += 1;
+        self.page_count += u64::from(is_page);
+    }
+
+    /// URLs given up, by how they ended.
+    pub fn dead_count(&self) -> u64 {
+        let is_dead = |outcome: &&Outcome| super::is_failure(**outcome);
+        let dead = Outcome::ALL.iter().filter(is_dead);
+        dead.map(|outcome| self.ended_counts[*outcome as usize]).sum()
+    }
+
+    /// With what a run after them has counted. Its pages and dead letters have come to their end,
+    /// unless it was cut short.
+    pub fn with_run(&self, metrics: &Metrics) -> Totals {
+        let mut all = self.clone();
+        // As the journal has them: after a kill the counts are behind it.
+        let ended = [
+            (Count::Pages, self.page_count),
+            (Count::UrlsEnded, self.ended_counts.iter().sum()),
+            (Count::DeadLetters, self.dead_count()),
+        ];
+        for (count, ended_count) in ended {
+            all.counts[count.index()] = ended_count;
+        }
+        all.add_run(metrics);
+        all
+    }
+
+    /// Adds what a run counts itself.
+    pub fn add_run(&mut self, metrics: &Metrics) {
+        for count in Count::ALL {
+            self.counts[count.index()] += metrics.count(*count);
+        }
+        for outcome in Outcome::ALL {
+            self.outcome_counts[outcome as usize] += metrics.outcome_count(outcome);
+        }
+    }
+
+    /// Adds another shard's. The shards of a crawl run together.
+    pub fn merge(&mut self, other: &Totals) {
+        let add = |mine: &mut [u64], theirs: &[u64]| {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        };
+        self.page_count += other.page_count;
+        add(&mut self.ended_counts, &other.ended_counts);
+        add(&mut self.counts, &other.counts);
+        add(&mut self.outcome_counts, &other.outcome_counts);
+        self.span_ms = self.span_ms.max(other.span_ms);
+        self.run_count = self.run_count.max(other.run_count);
+        self.cut_short_count = self.cut_short_count.max(other.cut_short_count);
+    }
+
+    /// Figures go by their names, so that another version finds those that it knows.
+    pub fn pack(&self, pack: &mut Pack<'_>) {
+        let Totals { page_count, span_ms, run_count, cut_short_count, .. } = self;
+        for number in [page_count, span_ms, run_count, cut_short_count] {
+            pack.u64(*number);
+        }
+        let mut push = |names: &mut dyn Iterator<Item = (&'static str, u64)>| {
+            let named: Vec<(&str, u64)> = names.filter(|(_, count)| *count > 0).collect();
+            pack.u32(named.len() as u32);
+            for (name, count) in named {
+                pack.text(name);
+                pack.u64(count);
+            }
+        };
+        let of_outcomes = |counts: &[u64; Outcome::COUNT]| {
+            let counts = *counts;
+            Outcome::ALL.into_iter().map(move |outcome| (outcome.name(), counts[outcome as usize]))
+        };
+        push(&mut of_outcomes(&self.ended_counts));
+        push(&mut Count::ALL.iter().map(|count| (count.name(), self.count(*count))));
+        push(&mut of_outcomes(&self.outcome_counts));
+    }
+
+    /// Reads what [`Totals::pack`] packed; `None` if it is something else.
+    pub fn unpack(image: &[u8]) -> Option<Totals> {
+        let mut image = Unpack(image);
+        let mut totals = Totals {
+            page_count: image.u64()?,
+            span_ms: image.u64()?,
+            run_count: image.u64()?,
+            cut_short_count: image.u64()?,
+            ..Totals::default()
+        };
+        let outcome = |name: &str| Outcome::by_name(name).map(|outcome| outcome as usize);
+        let count = |name: &str| Count::ALL.iter().position(|count| count.name() == name);
+        read_named(&mut image, &mut totals.ended_counts, outcome)?;
+        read_named(&mut image, &mut totals.counts, count)?;
+        read_named(&mut image, &mut totals.outcome_counts, outcome)?;
+        image.is_empty().then_some(totals)
+    }
+}
+
+fn read_named(
+    image: &mut Unpack<'_>,
+    into: &mut [u64],
+    place: impl Fn(&str) -> Option<usize>,
+) -> Option<()> {
+    for _ in 0..image.u32()? {
+        let (name, count) = (image.text()?, image.u64()?);
+        if let Some(place) = place(name) {
+            into[place] = count;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn totals() -> Totals {
+        let mut totals =
+            Totals { span_ms: 9, run_count: 2, cut_short_count: 1, ..Totals::default() };
+        totals.ended(Outcome::Fetched, true);
+        totals.ended(Outcome::Fetched, false);
+        totals.ended(Outcome::ServerError, false);
+        let mut metrics = Metrics::new();
+        metrics.add(Count::WarcRecords, 7);
+        metrics.outcome(Outcome::Reset);
+        totals.add_run(&metrics);
+        totals
+    }
+
+    #[test]
+    fn totals_read_back_and_what_is_cut_or_longer_is_refused() {
+        let mut image = Vec::new();
+        totals().pack(&mut Pack(&mut image));
+        assert_eq!(Totals::unpack(&image), Some(totals()));
+        for cut in 0..image.len() {
+            assert_eq!(Totals::unpack(&image[..cut]), None, "cut at {cut}");
+        }
+        image.push(0);
+        assert_eq!(Totals::unpack(&image), None);
+    }
+
+    #[test]
+    fn shards_add_up_and_run_together() {
+        let mut both = totals();
+        both.merge(&totals());
+        assert_eq!((both.page_count, both.dead_count()), (2, 2));
+        assert_eq!(both.count(Count::WarcRecords), 14);
+        assert_eq!((both.span_ms, both.run_count, both.cut_short_count), (9, 2, 1));
+    }
+}
