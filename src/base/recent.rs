@@ -69,7 +69,7 @@ impl Recent {
 
     /// That a hash is to be asked for soon.
     #[inline]
-    pub fn foresee(&self, hash: u128) {
+    pub fn prefetch(&self, hash: u128) {
         memory::prefetch(&self.sets[self.set_of(hash)]);
     }
 
@@ -129,7 +129,7 @@ fn tag(hash: u128) -> u64 {
 }
 
 /// A bit for each place that holds the tag; it is in one at most. No early exit: which of the four
-/// it is cannot be foreseen.
+/// it is cannot be predicted.
 #[inline]
 fn hits(ways: &[u64; WAY_COUNT], tag: u64) -> u32 {
     (0..WAY_COUNT).fold(0, |hits, way| hits | u32::from(ways[way] == tag) << way)

@@ -324,7 +324,7 @@ impl Steering {
 
     /// Lets every shard drain, then halts them all: until the last has drained, the others answer
     /// its questions. A second signal halts them at once, and so does a disk that fails, unless
-    /// there is patience for it. What a lost shard owes the others never comes, so they have a
+    /// there is time for it. What a lost shard owes the others never comes, so they have a
     /// while and no more.
     fn end(&mut self, fleet: &Fleet, signals: Option<&Signals>, reason: &EndReason) {
         // Told to stop, we do not wait for a disk that fails.

@@ -2,7 +2,7 @@
 
 use crate::crawl::fetch::TlsError;
 use crate::crawl::frontier::seen::SeenError;
-use crate::crawl::frontier::tails::TailError;
+use crate::crawl::frontier::spill::TailError;
 use crate::crawl::journal::JournalError;
 use crate::crawl::store::StoreError;
 use std::fmt;

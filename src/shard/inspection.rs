@@ -8,7 +8,7 @@
 use super::image::Clocks;
 use super::recovery::{Applied, ChunksWanted, Opened, Restored, Source};
 use super::view::{
-    BreakerView, CheckpointView, DelayView, HostView, NextView, OriginView, RobotsView, Tally,
+    BreakerView, CheckpointView, DelayView, HostView, NextView, OriginView, RobotsView, UrlCounts,
     UrlState, UrlView,
 };
 use super::{Past, Placement, ShardError};
@@ -16,7 +16,7 @@ use crate::base::limits::LOOK_TRY_COUNT_MAX;
 use crate::base::{HashKey, WallTime};
 use crate::crawl::config::Settings;
 use crate::crawl::flow::{Class, Outcome, OutcomeCounts, Queued, ShardIndex, state_dir};
-use crate::crawl::frontier::tails::TailError;
+use crate::crawl::frontier::spill::TailError;
 use crate::crawl::frontier::{HostId, Origin};
 use crate::crawl::journal::{
     CheckpointReader, Entry, FileKind, FileName, JournalError, Replayed, add_file, journal_files,
@@ -194,7 +194,7 @@ impl<W: Clock + Disk> Inspection<W> {
     /// class.
     pub fn urls_of(&self, host: HostId) -> impl Iterator<Item = UrlView> {
         let frontier = &self.restored.frontier;
-        let is_good = move |queued: &Queued| !frontier.is_ghost(host, queued);
+        let is_good = move |queued: &Queued| !frontier.is_stale(host, queued);
         let open = frontier.open_of(host).map(|open| {
             let until = open.waits_until.map(|until| self.clocks.wall_of(until));
             let state = until.map_or(UrlState::Open, UrlState::Waiting);
@@ -211,8 +211,8 @@ impl<W: Clock + Disk> Inspection<W> {
         self.urls_of(host).find(|view| view.queued.url == *url)
     }
 
-    pub fn tally(&self, host: HostId) -> Tally {
-        let mut tally = Tally::default();
+    pub fn tally(&self, host: HostId) -> UrlCounts {
+        let mut tally = UrlCounts::default();
         for view in self.urls_of(host) {
             match view.state {
                 UrlState::Queued => tally.queued_counts[view.queued.class.index()] += 1,
@@ -385,7 +385,7 @@ impl News {
     }
 }
 
-impl Tally {
+impl UrlCounts {
     pub fn queued_count(&self) -> u64 {
         Class::ALL.iter().map(|class| self.queued_counts[class.index()]).sum()
     }

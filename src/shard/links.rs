@@ -2,7 +2,7 @@
 //!
 //! In: the base of a page and the texts of its links; URLs that other cores have sent. Out: URLs
 //! that are new or whose turn at the disk has yet to come, given to the frontier; URLs of other
-//! cores' hosts, given to whoever sends them; a [`Tally`]. Owned by one core.
+//! cores' hosts, given to whoever sends them; a [`LinkTally`]. Owned by one core.
 //!
 //! Most links are known, and what costs is to find that out: every gate is a table larger than the
 //! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] of a page at a
@@ -47,7 +47,7 @@ pub trait Ways {
 
 /// What became of links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LinkTally {
     /// Answered by the memo, or by the same link before it.
     pub remembered_count: u64,
     /// No URLs of ours.
@@ -97,15 +97,15 @@ impl LinkDesk {
         mut hrefs: impl Iterator<Item = &'l str>,
         depth: u16,
         now: Time,
-    ) -> Tally {
+    ) -> LinkTally {
         let host_key = base.host_key(ways.hash_key());
         let (bases, base) = (self.memo.bases(base, host_key), Base::of(base, ways.normaliser()));
-        let mut tally = Tally::default();
+        let mut tally = LinkTally::default();
         loop {
             let mut links = [(0, ""); LINK_BATCH_COUNT];
             let mut count = 0;
             for (link, href) in links.iter_mut().zip(hrefs.by_ref()) {
-                *link = (self.memo.foresee(&bases, href), href);
+                *link = (self.memo.prefetch(&bases, href), href);
                 count += 1;
             }
             let found_count =
@@ -124,7 +124,7 @@ impl LinkDesk {
         (bases, base): (&Bases<'_>, &Base<'_>),
         links: &[(u128, &str)],
         depth: u16,
-        tally: &mut Tally,
+        tally: &mut LinkTally,
     ) -> usize {
         let (mut found_count, mut met) = (0, Met::default());
         let frontier = ways.frontier();
@@ -155,7 +155,7 @@ impl LinkDesk {
             }
             let id = found.url.id(ways.hash_key(), bases.url().host(), bases.host_key());
             if ways.is_own(id.host) {
-                frontier.foresee(id.fingerprint);
+                frontier.prefetch(id.fingerprint);
                 (found.key, found.again_count) = (*key, 0);
                 self.ids[found_count] = id;
                 found_count += 1;
@@ -176,7 +176,7 @@ impl LinkDesk {
         found_count: usize,
         depth: u16,
         now: Time,
-        tally: &mut Tally,
+        tally: &mut LinkTally,
     ) {
         let found = &self.found[..found_count];
         let made = |index: usize| candidate(&found[index].url, depth);
@@ -203,16 +203,16 @@ impl LinkDesk {
     }
 
     /// Takes URLs of own hosts in that another core has found.
-    pub fn take(&mut self, ways: &impl Ways, parcel: &Parcel, now: Time) -> Tally {
-        let mut tally = Tally::default();
+    pub fn take(&mut self, ways: &impl Ways, parcel: &Parcel, now: Time) -> LinkTally {
+        let mut tally = LinkTally::default();
         for (batch, ids) in parcel.ids().chunks(PARCEL_BATCH_COUNT).enumerate() {
             let start = batch * PARCEL_BATCH_COUNT;
             let frontier = ways.frontier();
-            ids.iter().for_each(|id| frontier.foresee(id.fingerprint));
+            ids.iter().for_each(|id| frontier.prefetch(id.fingerprint));
             drop(frontier);
-            let foresee = |index: usize| parcel.foresee(start + index);
+            let prefetch = |index: usize| parcel.prefetch(start + index);
             let made = |index: usize| parcel.candidate(start + index);
-            admit(ways, ids, now, foresee, made, |_, offered| tally.count(offered));
+            admit(ways, ids, now, prefetch, made, |_, offered| tally.count(offered));
         }
         tally
     }
@@ -254,12 +254,12 @@ impl Met {
 const _: () = assert!(LINK_BATCH_COUNT <= u8::MAX as usize && Met::PLACE_COUNT.is_power_of_two());
 
 /// Steps three and four. `candidate` makes one of the link at an index, if it is not known, and
-/// `foresee` hears of those beforehand; `settled` hears what became of each.
+/// `prefetch` hears of those beforehand; `settled` hears what became of each.
 fn admit<'c>(
     ways: &impl Ways,
     ids: &[UrlId],
     now: Time,
-    foresee: impl Fn(usize),
+    prefetch: impl Fn(usize),
     candidate: impl Fn(usize) -> Candidate<&'c str>,
     mut settled: impl FnMut(usize, Offered),
 ) {
@@ -281,11 +281,11 @@ fn admit<'c>(
         match frontier.check(id.fingerprint) {
             Seen::Known => settled(index, Offered::Known),
             seen => {
-                foresee(index);
+                prefetch(index);
                 left[left_count] = (index, seen);
                 left_count += 1;
                 if seen == Seen::New {
-                    frontier.foresee_offer(*id);
+                    frontier.prefetch_offer(*id);
                 }
             }
         }
@@ -293,7 +293,7 @@ fn admit<'c>(
     let left = &left[..left_count];
     // What waits for the disk has no need of its host yet.
     let new = left.iter().filter(|(_, seen)| *seen == Seen::New);
-    frontier.foresee_hosts(new.map(|(index, _)| ids[*index].host));
+    frontier.prefetch_hosts(new.map(|(index, _)| ids[*index].host));
     // Whether one may have stood before, by some of its bits: of a few dozen hardly any.
     let mut met = [0u64; 16];
     for (place, (index, seen)) in left.iter().enumerate() {
@@ -308,8 +308,8 @@ fn admit<'c>(
     }
 }
 
-impl Tally {
-    pub fn add(&mut self, other: Tally) {
+impl LinkTally {
+    pub fn add(&mut self, other: LinkTally) {
         self.remembered_count += other.remembered_count;
         self.refused_count += other.refused_count;
         self.outside_count += other.outside_count;
@@ -440,7 +440,7 @@ mod tests {
         }
     }
 
-    /// One link after the other, with no memo and nothing foreseen. How many were refused, led
+    /// One link after the other, with no memo and nothing prefetched. How many were refused, led
     /// outside, were dropped.
     fn one_by_one(half: &Half, base: &Url, hrefs: &[String]) -> [u64; 3] {
         let mut counts = [0; 3];
@@ -517,9 +517,9 @@ mod tests {
                 let texts = hrefs.iter().map(String::as_str);
                 let tally = desk.route(&half, &base, texts, 3, Time::ZERO);
                 let expected = one_by_one(&naive, &base, hrefs);
-                let Tally { remembered_count, refused_count, outside_count, .. } = tally;
-                let Tally { sent_count, known_count, queued_count, .. } = tally;
-                let Tally { deferred_count, trapped_count, dropped_count, .. } = tally;
+                let LinkTally { remembered_count, refused_count, outside_count, .. } = tally;
+                let LinkTally { sent_count, known_count, queued_count, .. } = tally;
+                let LinkTally { deferred_count, trapped_count, dropped_count, .. } = tally;
                 let sum = remembered_count + refused_count + outside_count + sent_count
                     + known_count + queued_count + deferred_count + trapped_count + dropped_count;
                 prop_assert_eq!(sum, hrefs.len() as u64);
@@ -555,8 +555,8 @@ mod tests {
                 let note = |queued: &Queued<&str>| naive.admitted(queued);
                 naive.frontier().offer_noting(candidate.clone(), Time::ZERO, note);
             }
-            let Tally { known_count, queued_count, deferred_count, .. } = tally;
-            let Tally { trapped_count, dropped_count, .. } = tally;
+            let LinkTally { known_count, queued_count, deferred_count, .. } = tally;
+            let LinkTally { trapped_count, dropped_count, .. } = tally;
             let sum = known_count + queued_count + deferred_count + trapped_count + dropped_count;
             prop_assert_eq!(sum, sent.len() as u64);
             prop_assert_eq!(&*half.admitted.borrow(), &*naive.admitted.borrow());

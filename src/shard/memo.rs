@@ -203,9 +203,9 @@ impl LinkMemo {
     }
 
     /// A link's key, of which [`LinkMemo::knows`] is to be asked soon.
-    pub(super) fn foresee(&mut self, bases: &Bases<'_>, href: &str) -> u128 {
+    pub(super) fn prefetch(&mut self, bases: &Bases<'_>, href: &str) -> u128 {
         let key = bases.key(&self.hash_key, href, &mut self.path);
-        self.recent.foresee(key);
+        self.recent.prefetch(key);
         key
     }
 
@@ -377,10 +377,10 @@ mod tests {
         let mut memo = memo();
         let base = Url::parse("http://a.test/x").expect("a base");
         let bases = memo.bases(&base, HostKey(0));
-        let keys = ["/a", "/b"].map(|href| memo.foresee(&bases, href));
+        let keys = ["/a", "/b"].map(|href| memo.prefetch(&bases, href));
         assert!(keys.iter().all(|key| !memo.knows(*key)));
         memo.remember(keys[1]);
-        let again = ["/a", "/b"].map(|href| memo.foresee(&bases, href));
+        let again = ["/a", "/b"].map(|href| memo.prefetch(&bases, href));
         assert_eq!(again.map(|key| memo.knows(key)), [false, true]);
     }
 }

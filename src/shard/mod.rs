@@ -15,9 +15,10 @@
 mod bodies;
 mod budget;
 mod checkpoints;
+mod completion;
 mod cooling;
-mod cost;
 mod digesting;
+mod disk_fault;
 mod errand;
 mod error;
 mod head_links;
@@ -28,21 +29,20 @@ pub mod links;
 mod mail;
 mod memo;
 mod mesh;
+mod meter;
 mod notice;
 mod pace;
 mod page;
-mod pause;
 mod placement;
 mod politeness;
-mod promises;
-mod quiet;
 mod recovery;
 mod robots;
 mod sabotage;
+mod seeds;
 mod sieving;
 mod sitemap;
-mod sowing;
 mod tails;
+mod termination;
 mod turns;
 pub mod view;
 mod visit;
@@ -53,9 +53,9 @@ pub use error::ShardError;
 pub use inspection::{Inspection, News};
 pub use notice::Notice;
 pub use placement::Placement;
-pub use quiet::{Pulse, Rounds, Verdict};
 pub use recovery::{Buried, Finding, Recovery, Salvage};
 pub use sabotage::Sabotage;
+pub use termination::{Pulse, Rounds, Verdict};
 
 use crate::base::limits;
 use crate::base::notify::Notify;
@@ -65,7 +65,7 @@ use crate::base::watermark::Watermark;
 use crate::base::{HashKey, Time};
 use crate::crawl::config::{Settings, Stay};
 use crate::crawl::dedup::{Digests, NearTable};
-use crate::crawl::fetch::{Client, Patience, TlsPolicy};
+use crate::crawl::fetch::{Client, Timeouts, TlsPolicy};
 use crate::crawl::flow::{Candidate, Mail, Message, Original, Queued, ShardIndex, TurnPlace};
 use crate::crawl::frontier::seen::DiskSieve;
 use crate::crawl::frontier::{Frontier, HostId, Offered};
@@ -78,17 +78,17 @@ use crate::proto::http::DecoderPool;
 use crate::proto::url::{HostKey, Normaliser, UrlId, registrable_domain};
 use checkpoints::Checkpoints;
 use cooling::Cooling;
-use cost::Costs;
 use digesting::DigestDesk;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
 use links::{LinkDesk, Ways};
+use meter::Costs;
 
+use completion::Promises;
+use disk_fault::DiskCare;
 use mesh::Mesh;
 use pace::Pace;
-use pause::DiskCare;
-use promises::Promises;
 use recovery::State;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
@@ -166,7 +166,7 @@ struct Shard<W: World, O, C> {
     disk: DiskCare,
     costs: Costs,
     links: RefCell<LinkDesk>,
-    sowing: sowing::Sowing,
+    sowing: seeds::Sowing,
     mesh: RefCell<Mesh<O>>,
     control: C,
     metrics: RefCell<Metrics>,
@@ -305,7 +305,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             robots: RefCell::new(robots),
             errands: RefCell::default(),
             sitemaps: RefCell::new(sitemaps),
-            client: Client::new(world.clone(), &agent, Patience::of(settings), tls)
+            client: Client::new(world.clone(), &agent, Timeouts::of(settings), tls)
                 .accepting(&settings.accept_encoding),
             decoders: RefCell::new(DecoderPool::for_bodies(settings.body_bytes_max)),
             normaliser: Normaliser::new(&settings.extra_parameters),
@@ -324,7 +324,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             disk: DiskCare::default(),
             costs: Costs::default(),
             links: RefCell::new(LinkDesk::new(settings.link_memory_mb, own_key)),
-            sowing: sowing::Sowing::default(),
+            sowing: seeds::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             control,
             metrics: RefCell::new(Metrics::new()),

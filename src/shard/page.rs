@@ -1,7 +1,7 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
-use super::links::{Tally, Ways};
-use super::promises::Stored;
+use super::completion::Stored;
+use super::links::{LinkTally, Ways};
 use super::turns::Hands;
 use super::{Notice, Questions, Reply, Shard};
 use crate::base::limits;
@@ -264,7 +264,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     /// Of links, all at once: see [`Shard::offered`] for one.
-    pub(super) fn count_links(&self, tally: Tally) {
+    pub(super) fn count_links(&self, tally: LinkTally) {
         let mut metrics = self.metrics.borrow_mut();
         metrics.add(Count::LinksRemembered, tally.remembered_count);
         metrics.add(Count::LinksRefused, tally.refused_count);
@@ -288,7 +288,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         parsed: &Parsed,
     ) -> Result<Position, StoreError> {
         if let Some(simhash) = parsed.simhash {
-            self.near.borrow().foresee(simhash);
+            self.near.borrow().prefetch(simhash);
         }
         let digest = self.digest(&mut answer.response, answer.head_len).await;
         let begun = self.world.now();

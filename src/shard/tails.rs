@@ -1,7 +1,7 @@
 //! Queues larger than RAM at work: runs the jobs of the frontier's tails beside the fetches, and
 //! lets visits wait for URLs that are on disk.
 //!
-//! In: due jobs of [`crate::crawl::frontier::tails`], pokes of the scheduler. Out: URLs for visits,
+//! In: due jobs of [`crate::crawl::frontier::spill`], pokes of the scheduler. Out: URLs for visits,
 //! counts, and, if a segment turns out to be damaged, the end of the crawl. Where the disk
 //! refuses, the job is tried again after [`limits::QUEUE_RETRY_MS`]; meanwhile fetching goes on
 //! until too much waits to be written.
@@ -13,7 +13,7 @@ use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::watermark::Watermark;
 use crate::crawl::flow::{Mail, ShardIndex, state_dir};
-use crate::crawl::frontier::tails::{Ended, Files, Finished, Job, TailError};
+use crate::crawl::frontier::spill::{Ended, Files, Finished, Job, TailError};
 use crate::crawl::frontier::{HostId, Next, Queued};
 use crate::crawl::journal::JournalError;
 use crate::crawl::metrics::{Count, Gauges, Stage};

@@ -30,7 +30,7 @@ pub struct UrlView {
 
 /// A host's URLs, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct UrlCounts {
     /// By class.
     pub queued_counts: [u64; 4],
     pub waiting_count: u64,
@@ -41,7 +41,7 @@ pub struct Tally {
 #[derive(Clone, Debug)]
 pub struct HostView {
     pub name: String,
-    pub tally: Tally,
+    pub tally: UrlCounts,
     pub fetched_count: u32,
     /// No turn of it begins before that: the latest of all that has been said of it.
     pub rests_until: Option<WallTime>,

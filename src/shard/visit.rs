@@ -4,8 +4,8 @@
 //! frontier with its next-eligible time, or it stays busy, parked until its turn at the address or
 //! the answer about its robots.txt has come.
 
+use super::completion::Stored;
 use super::health::{Fitness, Sign};
-use super::promises::Stored;
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
 use crate::base::Time;

@@ -1,6 +1,6 @@
 //! AES-CMAC (RFC 4493, NIST SP 800-38B): the keyed function behind hashes of what strangers name.
 //!
-//! In: a key of 128 bits, texts. Out: 128 bits each, which nobody can foresee or make collide
+//! In: a key of 128 bits, texts. Out: 128 bits each, which nobody can predict or make collide
 //! without the key: CMAC is a pseudo-random function as long as AES is a cipher. SipHash-1-3 was
 //! the other choice. It takes 183 instructions for a link of 22 bytes and 268 for a URL of 58, this
 //! 105 and 133 with the processor's AES instructions (xxh3_128 without a key: 70 and 96). They are

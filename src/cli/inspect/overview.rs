@@ -14,7 +14,7 @@ use crate::cli::repair::last_repair;
 use crate::crawl::flow::{Class, Outcome, OutcomeCounts};
 use crate::engine::report::{bytes_text, count_text};
 use crate::shard::Inspection;
-use crate::shard::view::{BreakerView, CheckpointView, Tally};
+use crate::shard::view::{BreakerView, CheckpointView, UrlCounts};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 
@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 struct Overview {
     as_of: Option<WallTime>,
     known_count: u64,
-    tally: Tally,
+    tally: UrlCounts,
     /// Those that are no longer in RAM included.
     host_count: u64,
     cold_host_count: u64,
@@ -261,8 +261,8 @@ impl Overview {
     }
 }
 
-impl Tally {
-    fn add(&mut self, other: &Tally) {
+impl UrlCounts {
+    fn add(&mut self, other: &UrlCounts) {
         let counts = self.queued_counts.iter_mut().zip(other.queued_counts);
         counts.for_each(|(sum, count)| *sum += count);
         self.waiting_count += other.waiting_count;

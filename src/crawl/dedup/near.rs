@@ -67,8 +67,8 @@ impl NearTable {
     pub fn ask(&mut self, simhash: u64, page: u64, mask: u8) -> Option<u64> {
         let mut nearest: Option<(u32, u64)> = None;
         let blocks = || (0..BLOCK_COUNT).filter(move |block| mask & (1 << block) != 0);
-        self.foresee(simhash);
-        self.foresee_pages(simhash);
+        self.prefetch(simhash);
+        self.prefetch_pages(simhash);
         for block in blocks() {
             let bucket = self.bucket(bucket_key(simhash, block) as usize);
             for filed in bucket.pages.iter().filter(|filed| filed.page != page) {
@@ -91,14 +91,14 @@ impl NearTable {
     }
 
     /// [`NearTable::ask`] will be called soon: asks memory for the buckets.
-    pub fn foresee(&self, simhash: u64) {
+    pub fn prefetch(&self, simhash: u64) {
         let buckets = BLOCKS.iter().filter_map(|block| self.peek(bucket_key(simhash, *block)));
         buckets.for_each(memory::prefetch);
     }
 
     /// Four buckets lie in four places, and their pages in four more: to wait for all at once takes
     /// a quarter of the time.
-    fn foresee_pages(&self, simhash: u64) {
+    fn prefetch_pages(&self, simhash: u64) {
         let buckets = BLOCKS.iter().filter_map(|block| self.peek(bucket_key(simhash, *block)));
         buckets.for_each(|bucket| memory::prefetch(&bucket.pages[..]));
     }

@@ -156,7 +156,7 @@ async fn ask<W: World>(
     let mut request = Vec::with_capacity(512);
     client.request(url, known).write(&mut request).map_err(|_| Outcome::Malformed)?;
     let asked = client.world.now();
-    let deadline = client.deadline(asked, client.patience.first_byte_ms);
+    let deadline = client.deadline(asked, client.timeouts.first_byte_ms);
     let sent = channel.send(request, deadline).await;
     // Without a buffer for it, none of it has left.
     answer.was_sent = !matches!(sent, Err(NetError::Exhausted));
@@ -204,7 +204,7 @@ async fn open<W: World>(
     answer: &mut Answer,
 ) -> Result<Channel<W::Stream>, Outcome> {
     let begun = client.world.now();
-    let deadline = client.deadline(begun, client.patience.connect_ms);
+    let deadline = client.deadline(begun, client.timeouts.connect_ms);
     let stream = client
         .world
         .connect(answer.address, deadline)
@@ -216,7 +216,7 @@ async fn open<W: World>(
     if url.scheme() == Scheme::Http {
         return Ok(Channel::Plain(stream));
     }
-    let deadline = client.deadline(connected, client.patience.tls_ms);
+    let deadline = client.deadline(connected, client.timeouts.tls_ms);
     let tls = TlsChannel::open(stream, url.host(), &client.tls, deadline).await;
     let tls = tls.map_err(|error| match error {
         HandshakeError::Net(NetError::Exhausted) => Outcome::Shed,
@@ -240,7 +240,7 @@ async fn read<W: World>(
     asked: Time,
 ) -> Result<(Outcome, bool), Outcome> {
     let mut reader = ResponseReader::new(Method::Get);
-    let mut deadline = client.deadline(asked, client.patience.head_ms);
+    let mut deadline = client.deadline(asked, client.timeouts.head_ms);
     let mut head_at = None;
     let mut piece = Some(first);
     answer.hold = Some(client.budget.hold(answer.seen_by));
@@ -252,7 +252,7 @@ async fn read<W: World>(
             if !had_head && answer.head.is_some() {
                 let now = client.world.now();
                 head_at = Some(now);
-                deadline = client.deadline(now, client.patience.body_ms);
+                deadline = client.deadline(now, client.timeouts.body_ms);
             }
             match step {
                 Step::More => {}
@@ -321,7 +321,7 @@ fn take<W: World>(
     let mut rest = bytes;
     loop {
         let (used, event) = match reader.feed(rest) {
-            Ok((used, event)) => (used, capped(event, reader, client.patience.body_bytes_max)),
+            Ok((used, event)) => (used, capped(event, reader, client.timeouts.body_bytes_max)),
             Err(error) => return Step::Failed(error),
         };
         rest = &rest[used..];
@@ -367,7 +367,7 @@ fn take<W: World>(
                 }
                 answer.response.extend_from_slice(body);
                 sink.body(body);
-                if reader.body_bytes() > client.patience.body_bytes_max {
+                if reader.body_bytes() > client.timeouts.body_bytes_max {
                     return Step::CutLength;
                 }
             }
@@ -378,7 +378,7 @@ fn take<W: World>(
 /// What the response may come to: no more than was announced, and than is taken.
 fn longest<W: World>(client: &Client<W>, reader: &ResponseReader, answer: &Answer) -> usize {
     let announced = reader.body_bytes_left().map(|left| left.saturating_add(reader.body_bytes()));
-    let body_bytes = announced.unwrap_or(u64::MAX).min(client.patience.body_bytes_max);
+    let body_bytes = announced.unwrap_or(u64::MAX).min(client.timeouts.body_bytes_max);
     answer.head_len.saturating_add(usize::try_from(body_bytes).unwrap_or(usize::MAX))
 }
 

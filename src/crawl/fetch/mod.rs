@@ -28,7 +28,7 @@ use std::time::Duration;
 
 /// How long each step of a fetch may take, and how much it may bring.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     pub connect_ms: u64,
     pub tls_ms: u64,
     /// From the request to the first byte of the answer.
@@ -44,9 +44,9 @@ pub struct Patience {
     pub keep_alive_ms: u64,
 }
 
-impl Patience {
-    pub fn of(settings: &Settings) -> Patience {
-        Patience {
+impl Timeouts {
+    pub fn of(settings: &Settings) -> Timeouts {
+        Timeouts {
             connect_ms: settings.connect_timeout_ms,
             tls_ms: settings.tls_timeout_ms,
             first_byte_ms: settings.first_byte_timeout_ms,
@@ -79,7 +79,7 @@ pub struct Client<W: World> {
     world: W,
     agent: Box<str>,
     accept_encoding: Box<str>,
-    patience: Patience,
+    timeouts: Timeouts,
     tls: TlsPolicy,
     pool: RefCell<Pool<W::Stream>>,
     budget: BodyBudget,
@@ -88,11 +88,11 @@ pub struct Client<W: World> {
 }
 
 impl<W: World> Client<W> {
-    pub fn new(world: W, agent: &str, patience: Patience, tls: TlsPolicy) -> Client<W> {
-        let pool = RefCell::new(Pool::new(patience.keep_alive_count_max));
+    pub fn new(world: W, agent: &str, timeouts: Timeouts, tls: TlsPolicy) -> Client<W> {
+        let pool = RefCell::new(Pool::new(timeouts.keep_alive_count_max));
         let (agent, accept_encoding) = (agent.into(), ACCEPT_ENCODING.into());
-        let (budget, buffers) = (BodyBudget::new(patience.body_memory_bytes), RefCell::default());
-        Client { world, agent, accept_encoding, patience, tls, pool, budget, buffers }
+        let (budget, buffers) = (BodyBudget::new(timeouts.body_memory_bytes), RefCell::default());
+        Client { world, agent, accept_encoding, timeouts, tls, pool, budget, buffers }
     }
 
     /// Offers servers these content codings, in place of the usual ones.
@@ -124,7 +124,7 @@ impl<W: World> Client<W> {
 
     /// Closes connections that have been idle too long.
     pub fn close_idle(&self) {
-        let since = self.world.now() - Duration::from_millis(self.patience.keep_alive_ms);
+        let since = self.world.now() - Duration::from_millis(self.timeouts.keep_alive_ms);
         self.pool.borrow_mut().expire(since);
     }
 

@@ -105,8 +105,8 @@ impl Sink for Kept {
     }
 }
 
-fn patience() -> Patience {
-    Patience {
+fn timeouts() -> Timeouts {
+    Timeouts {
         connect_ms: 2_000,
         tls_ms: 3_000,
         first_byte_ms: 5_000,
@@ -127,22 +127,22 @@ fn address(last: u8) -> IpAddr {
 fn on_every_network(test: impl Fn(Stage)) {
     for seed in 0..8 {
         let segment_bytes_max = [1 << 20, 16 * 1024, 1_400, 3][seed as usize % 4];
-        let stage = Stage::new(seed, patience(), TlsPolicy::new(None, false).unwrap());
+        let stage = Stage::new(seed, timeouts(), TlsPolicy::new(None, false).unwrap());
         stage.sim.set_net(NetModel { segment_bytes_max, ..NetModel::default() });
         test(stage);
     }
 }
 
 impl Stage {
-    fn new(seed: u64, patience: Patience, tls: TlsPolicy) -> Stage {
+    fn new(seed: u64, timeouts: Timeouts, tls: TlsPolicy) -> Stage {
         let sim = Sim::new(seed);
-        let client = Client::new(sim.world(1), "nephila-test", patience, tls);
+        let client = Client::new(sim.world(1), "nephila-test", timeouts, tls);
         Stage { sim, client, witness: Rc::default() }
     }
 
     /// The same world, another client.
-    fn with(self, patience: Patience, tls: TlsPolicy) -> Stage {
-        let client = Client::new(self.sim.world(1), "nephila-test", patience, tls);
+    fn with(self, timeouts: Timeouts, tls: TlsPolicy) -> Stage {
+        let client = Client::new(self.sim.world(1), "nephila-test", timeouts, tls);
         Stage { client, ..self }
     }
 
@@ -197,7 +197,7 @@ impl Stage {
     fn check(&self, answer: &Answer, kept: &Kept) {
         assert!(answer.started <= answer.seen_by && answer.seen_by <= answer.ended);
         assert_eq!(answer.ended, self.sim.now());
-        assert!(kept.body.len() as u64 <= self.client.patience.body_bytes_max, "over the cap");
+        assert!(kept.body.len() as u64 <= self.client.timeouts.body_bytes_max, "over the cap");
         assert!(answer.response[answer.head_len..] == kept.body, "another body is stored");
         let raw = answer.head.as_ref().map_or(&b""[..], ResponseHead::raw);
         let is_coded =

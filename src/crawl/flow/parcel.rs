@@ -95,7 +95,7 @@ impl Parcel {
     /// That a candidate is to be read soon. Another core wrote it: it is in no cache of ours. Most
     /// texts lie in two lines.
     #[inline]
-    pub fn foresee(&self, index: usize) {
+    pub fn prefetch(&self, index: usize) {
         let text = self.text(index).as_bytes();
         memory::prefetch(text);
         text.last().inspect(|last| memory::prefetch(*last));
@@ -147,7 +147,7 @@ mod tests {
             }
             assert_eq!(parcel.count(), 1_000 - round);
             for (index, id) in parcel.ids().iter().enumerate() {
-                parcel.foresee(index);
+                parcel.prefetch(index);
                 let (candidate, expected) = (parcel.candidate(index), made(index + round));
                 assert_eq!((candidate, *id), (expected.lent(), expected.url.id(&test_key())));
             }

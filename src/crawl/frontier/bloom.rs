@@ -50,7 +50,7 @@ impl Bloom {
 
     /// That a probe or an insertion is to come soon.
     #[inline]
-    pub fn foresee(&self, fingerprint: Fingerprint) {
+    pub fn prefetch(&self, fingerprint: Fingerprint) {
         memory::prefetch(&self.blocks[block_index(fingerprint, self.blocks.len())]);
     }
 

@@ -109,7 +109,7 @@ pub struct Figures {
     /// Queued for the first time: without retries.
     pub queued_count: u64,
     /// Copies from before a restart that were told apart.
-    pub ghost_count: u64,
+    pub stale_count: u64,
     /// Hosts that left RAM, and those that came back.
     pub left_count: u64,
     pub returned_count: u64,

@@ -58,7 +58,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// As [`Frontier::pending_url_count`], without the copies of URLs that have ended, or wait for
     /// another try, since the checkpoint that a restart read: nothing will be asked for them.
     pub fn live_url_count(&self) -> u64 {
-        self.pending_url_count().saturating_sub(self.ghosts.copy_count())
+        self.pending_url_count().saturating_sub(self.stale.copy_count())
     }
 
     /// When the next host's turn may begin, for an operator. Ready hosts do not count.
@@ -92,26 +92,26 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.keeps_open = true;
     }
 
-    /// URLs of a host that were handed out and have not come to their end, ghosts included.
+    /// URLs of a host that were handed out and have not come to their end, stale copies included.
     pub fn open_of(&self, host: HostId) -> impl Iterator<Item = &OpenUrl> {
         self.open.of(host)
     }
 
     /// Whether this is a copy that the journal knows better about.
-    pub fn is_ghost(&self, host: HostId, queued: &Queued) -> bool {
-        self.ghosts.is_ghost(host, || queued.url.fingerprint(&self.hash_key), queued.tries)
+    pub fn is_stale(&self, host: HostId, queued: &Queued) -> bool {
+        self.stale.is_stale(host, || queued.url.fingerprint(&self.hash_key), queued.tries)
     }
 
     /// Whether a URL of the host that has ended has a life left to be put back into.
     pub fn can_revive(&self, host: HostId, fingerprint: Fingerprint) -> bool {
-        self.ghosts.can_revive(host, fingerprint)
+        self.stale.can_revive(host, fingerprint)
     }
 
-    /// The URL that the host's next turn would take, ghosts passed over.
+    /// The URL that the host's next turn would take, stale copies passed over.
     pub fn peek_url(&self, host: HostId) -> Option<Queued> {
         let first = self.hosts[host].next_class()?;
         let mut best = None;
-        for queued in self.queued_in(host).filter(|queued| !self.is_ghost(host, queued)) {
+        for queued in self.queued_in(host).filter(|queued| !self.is_stale(host, queued)) {
             if queued.class == first {
                 return Some(queued);
             }

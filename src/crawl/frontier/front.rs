@@ -18,18 +18,18 @@ const PATTERN: [Class; 15] = {
 
 /// Whose turn it is among four classes of which some are present.
 #[derive(Clone, Copy, Default)]
-pub struct Turns {
+pub struct ClassShares {
     cursor: u8,
 }
 
-impl Turns {
+impl ClassShares {
     /// Where it stands, for a checkpoint; any number is a place.
     pub fn cursor(self) -> u8 {
         self.cursor
     }
 
-    pub fn at(cursor: u8) -> Turns {
-        Turns { cursor: cursor % PATTERN.len() as u8 }
+    pub fn at(cursor: u8) -> ClassShares {
+        ClassShares { cursor: cursor % PATTERN.len() as u8 }
     }
 
     /// The class [`Turns::take`] would choose.
@@ -55,7 +55,7 @@ pub struct Front {
     heads: [u32; 4],
     /// The note is the class whose list the host is in.
     links: Links<Class>,
-    turns: Turns,
+    shares: ClassShares,
     count: usize,
 }
 
@@ -63,7 +63,7 @@ impl Front {
     pub const BYTES_PER_HOST: usize = Links::<Class>::LINK_BYTES;
 
     pub fn new() -> Front {
-        Front { heads: [NONE; 4], links: Links::new(), turns: Turns::default(), count: 0 }
+        Front { heads: [NONE; 4], links: Links::new(), shares: ClassShares::default(), count: 0 }
     }
 
     pub fn push(&mut self, host: HostId, class: Class) {
@@ -95,7 +95,7 @@ impl Front {
 
     pub fn pop(&mut self) -> Option<(HostId, Class)> {
         let heads = &self.heads;
-        let class = self.turns.take(|class| heads[class.index()] != NONE)?;
+        let class = self.shares.take(|class| heads[class.index()] != NONE)?;
         let id = self.links.pop_front(&mut self.heads[class.index()])?;
         self.count -= 1;
         Some((HostId(id), class))
@@ -110,13 +110,13 @@ impl Front {
         }
         let second = self.links.behind(first);
         let third = self.links.behind(second);
-        self.links.foresee(third);
+        self.links.prefetch(third);
         Some([first, second, third].map(HostId))
     }
 
     /// That a host is to be pushed soon.
-    pub fn foresee(&self, host: HostId) {
-        self.links.foresee(host.0);
+    pub fn prefetch(&self, host: HostId) {
+        self.links.prefetch(host.0);
     }
 
     pub fn has(&self, host: HostId) -> bool {
@@ -133,13 +133,13 @@ mod tests {
     use super::*;
 
     fn shares(present: &[Class], choices: usize) -> [usize; 4] {
-        let mut turns = Turns::default();
-        let mut shares = [0; 4];
+        let mut shares = ClassShares::default();
+        let mut counts = [0; 4];
         for _ in 0..choices {
-            let class = turns.take(|class| present.contains(&class));
-            shares[class.expect("one is present").index()] += 1;
+            let class = shares.take(|class| present.contains(&class));
+            counts[class.expect("one is present").index()] += 1;
         }
-        shares
+        counts
     }
 
     #[test]
@@ -149,26 +149,26 @@ mod tests {
         assert_eq!(shares(&[High, Normal, Low], 70), [0, 40, 20, 10]);
         assert_eq!(shares(&[Urgent, Low], 90), [80, 0, 0, 10]);
         assert_eq!(shares(&[Low], 5), [0, 0, 0, 5]);
-        assert_eq!(Turns::default().take(|_| false), None);
+        assert_eq!(ClassShares::default().take(|_| false), None);
     }
 
     #[test]
     fn the_best_class_present_goes_first() {
         for (index, best) in Class::ALL.iter().enumerate() {
             let present = &Class::ALL[index..];
-            assert_eq!(Turns::default().take(|class| present.contains(&class)), Some(*best));
+            assert_eq!(ClassShares::default().take(|class| present.contains(&class)), Some(*best));
         }
     }
 
     #[test]
     fn a_class_that_stays_waits_at_most_fifteen_choices_while_others_come_and_go() {
-        let (mut turns, mut waited, mut random) = (Turns::default(), 0, 1u64);
+        let (mut shares, mut waited, mut random) = (ClassShares::default(), 0, 1u64);
         for _ in 0..100_000 {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let others = random >> 60;
             let present = |class: Class| class == Class::Low || others >> class.index() & 1 == 1;
-            assert_eq!(turns.peek(present), { turns }.take(present));
-            let chosen = turns.take(present);
+            assert_eq!(shares.peek(present), { shares }.take(present));
+            let chosen = shares.take(present);
             waited = if chosen == Some(Class::Low) { 0 } else { waited + 1 };
             assert!(waited < PATTERN.len());
         }

@@ -8,7 +8,7 @@
 //! An idle host costs, beside the shard's data: the record, its links in the wheel and the front
 //! queues, its name, and its place in the index (see [`IDLE_BYTES`]).
 
-use super::front::{Front, Turns};
+use super::front::{ClassShares, Front};
 use super::index::HostIndex;
 use super::packed::{PackedQueue, Record};
 use super::paged::Paged;
@@ -85,7 +85,7 @@ pub struct Host<X> {
     /// Bit per class: URLs behind the head are on disk. Four bits higher: the host stands in that
     /// class's list of hosts to spill from.
     tail_bits: u8,
-    turns: Turns,
+    shares: ClassShares,
     pub data: X,
 }
 
@@ -117,7 +117,7 @@ impl<X: Default> Host<X> {
             state: HostState::Idle,
             eviction_listed: 0,
             tail_bits: 0,
-            turns: Turns::default(),
+            shares: ClassShares::default(),
             data: X::default(),
         }
     }
@@ -171,12 +171,12 @@ impl<X> Host<X> {
         Some(further.len() as u8)
     }
 
-    pub fn turns_cursor(&self) -> u8 {
-        self.turns.cursor()
+    pub fn share_cursor(&self) -> u8 {
+        self.shares.cursor()
     }
 
-    pub fn set_turns_cursor(&mut self, cursor: u8) {
-        self.turns = Turns::at(cursor);
+    pub fn set_share_cursor(&mut self, cursor: u8) {
+        self.shares = ClassShares::at(cursor);
     }
 
     pub fn push_back(&mut self, class: Class, record: &Record<&str>) {
@@ -191,20 +191,20 @@ impl<X> Host<X> {
 
     /// The class whose turn it is.
     pub fn next_class(&self) -> Option<Class> {
-        self.turns.peek(|class| self.has(class))
+        self.shares.peek(|class| self.has(class))
     }
 
     /// The first record of the class whose turn it is; `None`, and the turn is not taken, if the
     /// head of that class is empty.
     pub fn pop(&mut self) -> Option<(Class, Record)> {
         let (queues, tail_bits) = (&self.queues, self.tail_bits);
-        let mut turns = self.turns;
-        let class = turns
+        let mut shares = self.shares;
+        let class = shares
             .take(|class| queues[class.index()].is_some() || tail_bits >> class.index() & 1 == 1)?;
         let queue = &mut self.queues[class.index()];
         let record = queue.as_mut()?.pop_front()?;
         free_if_empty(queue);
-        self.turns = turns;
+        self.shares = shares;
         self.queued_count -= 1;
         Some((class, record))
     }
@@ -277,23 +277,23 @@ impl<X> Host<X> {
 
     /// That a URL is to be queued soon: the record, first and last line.
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         memory::prefetch(self);
         memory::prefetch(&self.eligible_at);
         memory::prefetch(&self.data);
     }
 
-    /// As [`Host::foresee`], one step on.
+    /// As [`Host::prefetch`], one step on.
     #[inline]
-    pub fn foresee_queues(&self) {
+    pub fn prefetch_queues(&self) {
         memory::prefetch(&*self.name);
         self.queues.iter().flatten().for_each(|queue| memory::prefetch(&**queue));
     }
 
-    /// As [`Host::foresee_queues`], one step on: where the last record ends.
+    /// As [`Host::prefetch_queues`], one step on: where the last record ends.
     #[inline]
-    pub fn foresee_records(&self) {
-        self.queues.iter().flatten().for_each(|queue| queue.foresee());
+    pub fn prefetch_records(&self) {
+        self.queues.iter().flatten().for_each(|queue| queue.prefetch());
     }
 
     pub fn best_class(&self) -> Option<Class> {
@@ -338,8 +338,8 @@ impl<X: Default> HostTable<X> {
     }
 
     /// That a host is to be searched for soon.
-    pub fn foresee(&self, key: HostKey) {
-        self.index.foresee(key);
+    pub fn prefetch(&self, key: HostKey) {
+        self.index.prefetch(key);
     }
 
     /// The host that a search will probably find, without a look at it.

@@ -5,7 +5,7 @@
 
 use super::host::{HostId, Origin};
 use super::packed::{PackedQueue, Record};
-use super::tails::ChunkRef;
+use super::spill::ChunkRef;
 use super::{Frontier, Queued, Sieve, record_of};
 use crate::base::limits::{HOST_NAME_BYTES_MAX, HOST_ORIGIN_COUNT_MAX};
 use crate::base::pack::{Pack, Unpack};
@@ -66,7 +66,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             pack.u16(port);
         }
         pack.u32(from.fetched_count);
-        pack.u8(from.turns_cursor());
+        pack.u8(from.share_cursor());
         let is_waiting = from.eligible_at > self.now;
         pack.u64(if is_waiting { wall_of(from.eligible_at).0 } else { 0 });
         pack.u32(self.open.of(host).count() as u32);
@@ -80,10 +80,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             let behind = self.tails.behind(host, class);
             pack.nested(|pack| behind.iter().for_each(|behind| behind.append_to(pack.0)));
         }
-        let ghosts = self.ghosts.of(host);
-        pack.u32(self.ghosts.copies_at(host));
-        pack.u32(ghosts.len() as u32);
-        for (fingerprint, tries) in ghosts {
+        let stale = self.stale.of(host);
+        pack.u32(self.stale.copies_at(host));
+        pack.u32(stale.len() as u32);
+        for (fingerprint, tries) in stale {
             pack.u128(fingerprint.0);
             pack.u8(tries);
         }
@@ -127,10 +127,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             }
             self.restore_queue(host, class, behind).ok_or(unreadable)?;
         }
-        self.ghosts.add_copies(host, image.u32().ok_or(unreadable)?);
+        self.stale.add_copies(host, image.u32().ok_or(unreadable)?);
         for _ in 0..image.u32().ok_or(unreadable)? {
             let (fingerprint, tries) = (image.u128().zip(image.u8())).ok_or(unreadable)?;
-            self.ghosts.add(host, Fingerprint(fingerprint), tries);
+            self.stale.add(host, Fingerprint(fingerprint), tries);
         }
         self.traps.unpack(host, image.bytes().ok_or(unreadable)?).ok_or(unreadable)?;
         // The last goes to the front first, so that they come out as they did before.
@@ -169,9 +169,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// After a restart: a URL that came to its end since the host's image.
     pub fn end_again(&mut self, host: HostId, fingerprint: Fingerprint) {
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
-        self.ghosts.end(host, fingerprint);
+        self.stale.end(host, fingerprint);
         // The copy that was to come.
-        self.ghosts.add_copies(host, 1);
+        self.stale.add_copies(host, 1);
     }
 
     /// After a restart: a URL that had come to its end, and that an operator has put back since the
@@ -180,7 +180,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         let host = self.host_again(&queued.url)?;
         let origin = self.hosts[host].intern_origin(Origin::of(&queued.url))?;
         // URL seen has known it since it was taken.
-        let tries = self.ghosts.revive(host, queued.url.fingerprint(&self.hash_key))?;
+        let tries = self.stale.revive(host, queued.url.fingerprint(&self.hash_key))?;
         let to = &mut self.hosts[host];
         to.fetched_count = to.fetched_count.saturating_sub(1);
         let record = Record { tries, ..record_of(queued, origin) };
@@ -191,9 +191,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 
     /// After a restart: a URL that was to be tried again, since the host's image.
     pub fn retry_again(&mut self, host: HostId, queued: Queued, at: Time) {
-        self.ghosts.add(host, queued.url.fingerprint(&self.hash_key), queued.tries);
+        self.stale.add(host, queued.url.fingerprint(&self.hash_key), queued.tries);
         // The copy of the try before.
-        self.ghosts.add_copies(host, 1);
+        self.stale.add_copies(host, 1);
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
         self.retry_at(host, queued, at);
     }
@@ -233,7 +233,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         // It may have come back while the checkpoint was taken: then it is in it twice.
         let cold_count = self.cold.take(key).unwrap_or(0);
         self.hosts[host].fetched_count = image.u32()?.max(cold_count);
-        self.hosts[host].set_turns_cursor(image.u8()?);
+        self.hosts[host].set_share_cursor(image.u8()?);
         Some((host, chunks))
     }
 

@@ -5,7 +5,7 @@
 //!
 //! A table of our own for two reasons. A search mostly touches one cache line, whose address is
 //! known from the key alone: whoever has the keys of a page's links asks for all of them at once
-//! ([`HostIndex::foresee`]). And the part of the key that is in it tells hosts apart without a look
+//! ([`HostIndex::prefetch`]). And the part of the key that is in it tells hosts apart without a look
 //! at their records.
 
 use crate::proto::url::HostKey;
@@ -29,7 +29,7 @@ impl HostIndex {
 
     /// That a key is to be searched for soon.
     #[inline]
-    pub fn foresee(&self, key: HostKey) {
+    pub fn prefetch(&self, key: HostKey) {
         memory::prefetch(&self.places[self.home(key)]);
     }
 

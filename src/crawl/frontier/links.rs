@@ -78,7 +78,7 @@ impl<N: Copy> Links<N> {
 
     /// That the link of a host is to be read soon.
     #[inline]
-    pub fn foresee(&self, id: u32) {
+    pub fn prefetch(&self, id: u32) {
         if (id as usize) < self.links.len() {
             memory::prefetch(&self.links[id]);
         }

@@ -26,11 +26,9 @@ pub mod bloom;
 mod bounds;
 mod census;
 mod cold;
-mod eviction;
-mod foresight;
 mod front;
-mod ghosts;
 mod host;
+mod host_eviction;
 mod image;
 mod index;
 mod leftovers;
@@ -40,39 +38,41 @@ mod model_tests;
 mod open;
 mod packed;
 mod paged;
+mod prefetch;
 mod retries;
 pub mod seen;
 pub mod sieve;
-mod sweep;
-pub mod tails;
+pub mod spill;
+mod stale;
 #[cfg(test)]
 mod tests;
 mod traps;
+mod url_eviction;
 mod wheel;
 
 pub use crate::crawl::flow::Queued;
 pub use bounds::{Caps, DropReason, Figures, Next, Offered};
 pub use host::{HostId, HostState, IDLE_BYTES, Origin};
+pub use host_eviction::Sweep;
 pub use image::{Middle, Unreadable, packed_chunks};
 pub use open::OpenUrl;
 pub use packed::OVERHEAD_BYTES;
 pub use sieve::{MemorySieve, Seen, Sieve, SieveFigures};
-pub use sweep::Sweep;
 
 use crate::base::limits::HOST_COUNT_MAX;
 use crate::base::{HashKey, Time};
 use crate::crawl::flow::{Candidate, Class};
 use crate::proto::url::{Fingerprint, HostKey, Skeleton, Text, Url, UrlId};
 use cold::ColdHosts;
-use eviction::EvictionLists;
 use front::Front;
-use ghosts::Ghosts;
 use host::{Host, HostTable};
 use open::OpenUrls;
 use packed::Record;
 use retries::Retries;
-use tails::{Popped, TailLimits, Tails};
+use spill::{Popped, TailLimits, Tails};
+use stale::StaleUrls;
 use traps::Traps;
+use url_eviction::EvictionLists;
 use wheel::Wheel;
 
 /// `X` is what the shard keeps with each host (pace, failures, robots), to spare a second lookup.
@@ -91,7 +91,7 @@ pub struct Frontier<S = MemorySieve, X = ()> {
     open: OpenUrls,
     /// Hosts' images are read for a look: what was handed out stays so.
     keeps_open: bool,
-    ghosts: Ghosts,
+    stale: StaleUrls,
     traps: Traps,
     tails: Tails,
     caps: Caps,
@@ -124,7 +124,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             retries: Retries::default(),
             open: OpenUrls::default(),
             keeps_open: false,
-            ghosts: Ghosts::default(),
+            stale: StaleUrls::default(),
             traps: Traps::new(caps.skeleton_page_count_max),
             tails: Tails::new(TailLimits::sized(caps.resident_bytes_max)),
             caps,
@@ -268,7 +268,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.requeue(host, queued, Time::ZERO);
         }
         while let Some(host) = self.wheel.pop_due(self.now) {
-            self.foresee_due();
+            self.prefetch_due();
             self.schedule(host);
         }
     }
@@ -276,7 +276,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// The next host to ask, now busy until it is released.
     pub fn pop_ready(&mut self) -> Option<HostId> {
         let (host, class) = self.front.pop()?;
-        self.foresee_visits(class);
+        self.prefetch_visits(class);
         self.hosts[host].state = HostState::Busy;
         self.busy_count += 1;
         Some(host)
@@ -293,9 +293,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             };
             self.removed(class, 1, record.size_bytes());
             let queued = read_back(&self.hosts[host], class, record);
-            if self.ghosts.is_ghost(host, || queued.url.fingerprint(&self.hash_key), queued.tries) {
-                self.figures.ghost_count += 1;
-                self.ghosts.told_apart(host);
+            if self.stale.is_stale(host, || queued.url.fingerprint(&self.hash_key), queued.tries) {
+                self.figures.stale_count += 1;
+                self.stale.told_apart(host);
                 continue;
             }
             self.hosts[host].fetched_count += 1;
@@ -303,8 +303,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             return Next::Url(queued);
         }
         let is_dry = !self.open.has(host);
-        if is_dry && self.ghosts.are_at(host) && !self.retries.has(host) {
-            self.ghosts.lay(host);
+        if is_dry && self.stale.are_at(host) && !self.retries.has(host) {
+            self.stale.lay(host);
         }
         Next::Nothing
     }

@@ -6,7 +6,7 @@
 // prop_oneof expands to an Arc.
 #![allow(clippy::disallowed_types)]
 
-use super::tails::{Ended, Files, Finished, TailError};
+use super::spill::{Ended, Files, Finished, TailError};
 use super::tests::{candidate, offer};
 use super::*;
 use crate::base::hash_key::test_key;
@@ -138,7 +138,7 @@ struct Pair {
 
 impl Pair {
     async fn new(world: SimWorld, caps: Caps) -> Pair {
-        let image = tails::open(&world, "state".as_ref(), Vec::new()).await.expect("a disk");
+        let image = spill::open(&world, "state".as_ref(), Vec::new()).await.expect("a disk");
         let files = Files::new("state".into());
         let mut frontier = Frontier::new(caps, test_key());
         frontier.adopt_segments(&image);
@@ -388,7 +388,7 @@ impl Pair {
     }
 
     /// Ends all turns, then takes turns until nothing is left: no URL may be missing.
-    async fn run_out(mut self) -> Result<tails::TailFigures, TestCaseError> {
+    async fn run_out(mut self) -> Result<spill::TailFigures, TestCaseError> {
         self.frontier.hold_tails(false);
         while let Some(name) = self.busy(0) {
             self.release(&name, 0);
@@ -421,7 +421,7 @@ fn run(
     steps: Vec<Step>,
     resident_bytes_max: u64,
     faults: DiskFaults,
-) -> Result<tails::TailFigures, TestCaseError> {
+) -> Result<spill::TailFigures, TestCaseError> {
     let sim = Sim::new(steps.len() as u64);
     let caps = Caps { resident_bytes_max, ..Caps::default() };
     let program = async {

@@ -69,7 +69,7 @@ impl PackedQueue {
 
     /// That a record is to be pushed soon.
     #[inline]
-    pub fn foresee(&self) {
+    pub fn prefetch(&self) {
         self.ring.back().inspect(|last| memory::prefetch(*last));
     }
 

@@ -53,7 +53,7 @@ impl Retries {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Whether a URL of the host waits, a ghost among them.
+    /// Whether a URL of the host waits, a stale copy among them.
     pub fn has(&self, host: HostId) -> bool {
         self.counts.contains_key(&host)
     }

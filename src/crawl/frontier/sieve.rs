@@ -37,7 +37,7 @@ pub trait Sieve {
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen;
 
     /// That [`Sieve::knows_early`] is to be asked soon: a hint, to ask memory for what it reads.
-    fn foresee(&self, _: Fingerprint) {}
+    fn prefetch(&self, _: Fingerprint) {}
 
     /// The cheap part of a probe: true where that would answer `Known`. If it is false the probe is
     /// to come soon, and what it will read is asked of memory.
@@ -46,7 +46,7 @@ pub trait Sieve {
     }
 
     /// That a fingerprint which a probe has called new is to be admitted soon.
-    fn foresee_admit(&self, _: Fingerprint) {}
+    fn prefetch_admit(&self, _: Fingerprint) {}
 
     /// Remembers a fingerprint. Admitting one twice changes nothing.
     fn admit(&mut self, fingerprint: Fingerprint);

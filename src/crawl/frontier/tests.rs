@@ -268,7 +268,7 @@ fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting()
 }
 
 #[test]
-fn what_ended_or_was_tried_since_the_image_is_a_ghost_in_its_queue() {
+fn what_ended_or_was_tried_since_the_image_is_a_stale_copy_in_its_queue() {
     let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     for path in ["/ended", "/tried", "/left"] {
         offer(&mut frontier, &format!("http://h.test{path}"), Class::Normal);
@@ -287,14 +287,14 @@ fn what_ended_or_was_tried_since_the_image_is_a_ghost_in_its_queue() {
     assert_eq!(again.readmit(&queued("/new", 0)), Some(back));
     assert_eq!(again.readmit(&queued("/new", 0)).map(|_| ()), Some(()));
     again.end_again(back, queued("/new", 0).url.fingerprint(&test_key()));
-    // The second image has the ghosts too: it may be read before they have been told apart.
+    // The second image has the stale copies too: it may be read before they have been told apart.
     let image = image_of(&again, back);
     let mut third = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     third.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
-    for (frontier, ghost_count) in [(&mut again, 5), (&mut third, 4)] {
+    for (frontier, stale_count) in [(&mut again, 5), (&mut third, 4)] {
         let left = drain_urls(frontier, Time::from_ms(30));
         assert_eq!(left, [queued("/tried", 2), queued("/left", 0)]);
-        assert_eq!(frontier.figures().ghost_count, ghost_count);
+        assert_eq!(frontier.figures().stale_count, stale_count);
     }
     assert_eq!(offer(&mut again, "http://h.test/new", Class::Normal), Offered::Known);
 }
@@ -394,7 +394,7 @@ fn of_all_copies_that_a_journal_leaves_only_the_one_put_back_is_handed_out() {
 }
 
 #[test]
-fn a_ghost_that_waits_for_its_time_stays_one_when_the_queue_has_run_dry() {
+fn a_stale_copy_that_waits_for_its_time_stays_one_when_the_queue_has_run_dry() {
     let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default(), test_key());
     let url = Url::parse("http://h.test/x").expect("a URL");
     let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());

@@ -99,7 +99,7 @@ impl Wheel {
         let Place { slot, level: 0, .. } = self.first_place()? else { return None };
         let first = self.heads[0][slot];
         let second = self.links.behind(first);
-        self.links.foresee(second);
+        self.links.prefetch(second);
         Some([HostId(first), HostId(second)])
     }
 

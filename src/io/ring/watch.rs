@@ -363,10 +363,10 @@ mod tests {
             driver::run(None, "held", Care::Wake, PREEMPT, main).unwrap();
         });
         let begun = Instant::now();
-        let patience = Duration::from_secs(20);
+        let timeouts = Duration::from_secs(20);
         let mut last = None;
         for count in 0..CALL_COUNT {
-            let effort = told.recv_timeout(patience);
+            let effort = told.recv_timeout(timeouts);
             last = Some(effort.unwrap_or_else(|_| {
                 panic!(
                     "asleep since the hold of call {count}, {:?} after the start",

@@ -209,8 +209,8 @@ impl SimWorld {
             Route::Exhausted => (Err(NetError::Exhausted), self.now()),
             Route::Refusal => (Err(NetError::Refused), back),
             Route::Silence => {
-                let patience = Duration::from_millis(SIM_CONNECT_MS_MAX);
-                (Err(NetError::TimedOut), self.now() + patience)
+                let timeouts = Duration::from_millis(SIM_CONNECT_MS_MAX);
+                (Err(NetError::TimedOut), self.now() + timeouts)
             }
             Route::Listener { backlog, late, fate } => {
                 let (there, back) = (there + late, back + late);

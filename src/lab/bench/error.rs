@@ -4,7 +4,7 @@ use crate::crawl::config::ConfigError;
 use crate::crawl::fetch::TlsError;
 use crate::crawl::frontier::Offered;
 use crate::crawl::frontier::seen::SeenError;
-use crate::crawl::frontier::tails::TailError;
+use crate::crawl::frontier::spill::TailError;
 use crate::engine::{EndReason, EngineError};
 use crate::io::ring::RingError;
 use crate::lab::audit::AuditError;

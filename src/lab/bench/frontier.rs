@@ -11,7 +11,7 @@ use super::{BenchError, on_core_with_marks};
 use crate::base::notify::Notify;
 use crate::base::{HashKey, Time};
 use crate::crawl::flow::{Candidate, Class, Trail, Via};
-use crate::crawl::frontier::tails::{self, Files, TailFigures};
+use crate::crawl::frontier::spill::{self, Files, TailFigures};
 use crate::crawl::frontier::{Caps, Frontier, HostId, Next, Offered, Queued, Seen, Sieve};
 use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
@@ -173,7 +173,7 @@ impl Course {
         plan: Plan,
         tell: mpsc::Sender<Mark>,
     ) -> Result<Rc<Course>, BenchError> {
-        let opened = tails::open(world, Path::new("queues"), Vec::new()).await;
+        let opened = spill::open(world, Path::new("queues"), Vec::new()).await;
         let image = opened.map_err(BenchError::Tails)?;
         let files = Files::new("queues".into());
         let caps = Caps { resident_bytes_max: plan.memory_mb << 20, ..Caps::default() };
@@ -381,7 +381,7 @@ impl Course {
         }
     }
 
-    fn end_job(&self, finished: tails::Finished) {
+    fn end_job(&self, finished: spill::Finished) {
         let mut frontier = self.frontier.borrow_mut();
         let ended = frontier.finish_tail_job(finished);
         frontier.segment_leftovers().retire_unless(|_| false);

@@ -4,7 +4,7 @@
 use super::course::{Course, Grounds, Tick, WebProcess};
 use super::{BenchError, on_core};
 use crate::crawl::config::Settings;
-use crate::crawl::fetch::{Client, Patience, Sink, TlsPolicy};
+use crate::crawl::fetch::{Client, Sink, Timeouts, TlsPolicy};
 use crate::crawl::flow::Outcome;
 use crate::io::ring::RingWorld;
 use crate::io::{Clock, Spawn};
@@ -85,9 +85,9 @@ async fn measure(
     let web = Web::new(WebSpec { host_count, page_count, seed, port, ..profile });
     let web = Rc::new(web.map_err(BenchError::Spec)?);
     let tls = TlsPolicy::new(None, false).map_err(BenchError::Tls)?;
-    let patience =
-        Patience { keep_alive_count_max: FETCH_COUNT, ..Patience::of(&Settings::default()) };
-    let client = Rc::new(Client::new(world.clone(), "nephila-bench", patience, tls));
+    let timeouts =
+        Timeouts { keep_alive_count_max: FETCH_COUNT, ..Timeouts::of(&Settings::default()) };
+    let client = Rc::new(Client::new(world.clone(), "nephila-bench", timeouts, tls));
     let tally = Rc::new(Tally {
         page_count: Cell::new(0),
         byte_count: Cell::new(0),

@@ -34,12 +34,12 @@ use crate::base::notify::Notify;
 use crate::base::{HashKey, Time};
 use crate::crawl::flow::{Candidate, Class, Parcel, Queued, Trail, Via};
 use crate::crawl::frontier::seen::{DiskSieve, SeenImage, SeenLimits};
-use crate::crawl::frontier::tails::{self, Files};
+use crate::crawl::frontier::spill::{self, Files};
 use crate::crawl::frontier::{Caps, Frontier, HostId, Next, Offered, Sieve};
 use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
 use crate::proto::url::{HostKey, Normaliser, Url, UrlId};
-use crate::shard::links::{LinkDesk, Tally, Ways};
+use crate::shard::links::{LinkDesk, LinkTally, Ways};
 use crate::sys::process;
 use hashbrown::HashSet;
 use std::cell::{Cell, RefCell, RefMut};
@@ -194,7 +194,7 @@ impl Course {
         links: Links,
         tell: mpsc::Sender<Mark>,
     ) -> Result<Rc<Course>, BenchError> {
-        let opened = tails::open(world, Path::new("queues"), Vec::new()).await;
+        let opened = spill::open(world, Path::new("queues"), Vec::new()).await;
         let image = opened.map_err(BenchError::Tails)?;
         let limits = SeenLimits::default();
         let sieve = DiskSieve::open(world, Path::new("seen"), &SeenImage::default(), limits).await;
@@ -282,8 +282,8 @@ impl Course {
     }
 
     /// So many pages, some more if the last come together; what they took, and their links.
-    async fn pages(self: &Rc<Self>, count: u64) -> Result<(Spent, Tally, u64), BenchError> {
-        let (mut spent, mut sum, mut done) = (Spent::default(), Tally::default(), 0);
+    async fn pages(self: &Rc<Self>, count: u64) -> Result<(Spent, LinkTally, u64), BenchError> {
+        let (mut spent, mut sum, mut done) = (Spent::default(), LinkTally::default(), 0);
         let (mut texts, mut visits) = (Texts::default(), Vec::new());
         let mut parcel = Parcel::default();
         while done < count {
@@ -315,9 +315,9 @@ impl Course {
         visits: &mut Vec<(HostId, Queued)>,
         texts: &Texts,
         parcel: &Parcel,
-    ) -> Tally {
+    ) -> LinkTally {
         let (now, mut desk) = (self.now.get(), self.desk.borrow_mut());
-        let mut sum = Tally::default();
+        let mut sum = LinkTally::default();
         if self.links == Links::Urls {
             sum.add(desk.take(self.as_ref(), parcel, now));
         }
@@ -527,7 +527,7 @@ impl Course {
         });
     }
 
-    fn end_tail_job(&self, finished: tails::Finished) {
+    fn end_tail_job(&self, finished: spill::Finished) {
         let mut frontier = self.frontier.borrow_mut();
         let ended = frontier.finish_tail_job(finished);
         frontier.segment_leftovers().retire_unless(|_| false);

@@ -308,7 +308,7 @@ impl Crew {
         let mut failed_seeds = Vec::new();
         let mut recovered = vec![false; self.outboxes.len()];
         let mut drained = vec![false; self.outboxes.len()];
-        // Whether time was up or the page limit reached, and when patience is.
+        // Whether time was up or the page limit reached, and how long the drain may take.
         let mut ending: Option<(bool, Time)> = None;
         let end = |is_stopped| {
             self.tell_all(&Command::Drain);

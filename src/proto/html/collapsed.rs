@@ -55,7 +55,7 @@ impl<const MAX: usize> Collapsed<MAX> {
         }
     }
 
-    /// Without a branch for a byte: where words end cannot be foreseen.
+    /// Without a branch for a byte: where words end cannot be predicted.
     pub(super) fn push(&mut self, mut piece: &[u8]) {
         const { assert!(MAX.is_power_of_two()) }
         let mut len = self.len;

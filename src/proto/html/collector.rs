@@ -130,7 +130,7 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
     fn plain_tag(&mut self, tag: Tag<'_>, is_end_tag: bool, _self_closing: bool) {
         let is_break = !tag.traits.has(Traits::INLINE);
         // One branch, rarely taken, and a call: put together as conditions, the processor would be
-        // asked first which kind of tag comes, and that cannot be foreseen.
+        // asked first which kind of tag comes, and that cannot be predicted.
         if self.collector.place != Place::Visible {
             self.collector.plain_tag_elsewhere(is_break, is_end_tag);
         }
@@ -179,7 +179,7 @@ impl<T: TextSink> CollectorSink<'_, T> {
     /// [`TokenSink::run`] where nobody wants its white space apart.
     #[inline(always)]
     fn whole_run(&mut self, chunk: &[u8], at: usize, stop: usize) {
-        // Most text is neither of a link nor of a title, which is foreseen where it is asked first.
+        // Most text is neither of a link nor of a title, which is predicted where it is asked first.
         let is_visible = self.collector.place == Place::Visible
             || self.collector.keep_run(chunk, at, stop) == Place::Anchor;
         if T::WANTED && is_visible {

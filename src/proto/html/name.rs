@@ -4,7 +4,7 @@
 //!
 //! What an element means to a crawler is looked up once for a tag, in a table without collisions
 //! ([`TagName::traits`]): most elements mean nothing, and one bit says so where a `match` over
-//! numbers of eight bytes takes five steps that no processor foresees.
+//! numbers of eight bytes takes five steps that no processor predicts.
 
 use crate::sys::scan;
 
@@ -76,7 +76,7 @@ impl TagName {
     #[inline(always)]
     pub fn traits(self) -> Traits {
         let slot = slot_of(self);
-        // Without a branch: whether an element has any cannot be foreseen.
+        // Without a branch: whether an element has any cannot be predicted.
         let is_known = 0u8.wrapping_sub(u8::from(NAMES[slot] == self.0));
         Traits(TRAITS[slot] & is_known)
     }

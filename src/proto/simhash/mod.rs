@@ -113,7 +113,7 @@ impl SimHasher {
     /// As [`SimHasher::push_text`] of a space, if there `is_break`, and of `chunk[start..end]`; for
     /// the short texts that pages are made of. What stands behind them in the chunk is copied as
     /// well, and written over by the next: a copy of 64 bytes is a few instructions, and one of any
-    /// length a call that cannot foresee which way it takes.
+    /// length a call that cannot predict which way it takes.
     #[inline(always)]
     pub fn push_short(&mut self, is_break: bool, chunk: &[u8], start: usize, end: usize) {
         self.push_break(is_break);
@@ -258,7 +258,7 @@ fn hash_folded(window: &[u8; BLOCK_BYTES], words: &Words, out: &mut [u64; BLOCK_
 #[inline(always)]
 fn hash_window(bytes: &[u8; WINDOW_BYTES], words: &Words, fold: u64, out: &mut [u64; BLOCK_BYTES]) {
     let (mut starts, mut ends) = (words.starts, words.ends);
-    // Four at a time, those behind the last for nothing: how many there are cannot be foreseen.
+    // Four at a time, those behind the last for nothing: how many there are cannot be predicted.
     let (groups, _) = out.as_chunks_mut::<4>();
     let group_count = words.count.div_ceil(4).min(groups.len());
     for group in &mut groups[..group_count] {

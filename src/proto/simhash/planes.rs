@@ -60,7 +60,7 @@ impl Planes {
         (*twos, first) = full_add(*twos, carries[0], carries[1]);
         (*twos, second) = full_add(*twos, carries[2], carries[3]);
         (*fours, carry) = full_add(*fours, first, second);
-        // As far as a carry can come, and not as far as this one does: that cannot be foreseen.
+        // As far as a carry can come, and not as far as this one does: that cannot be predicted.
         for plane in &mut higher[..bit_count.clamp(3, PLANE_COUNT) - 3] {
             let sum = *plane;
             *plane = from_fn(|lane| sum[lane] ^ carry[lane]);

@@ -98,7 +98,7 @@ impl Words {
     }
 }
 
-/// Without a branch: whether a window cuts a word cannot be foreseen.
+/// Without a branch: whether a window cuts a word cannot be predicted.
 #[inline(always)]
 fn step(word: u64, starts: u64) -> usize {
     let is_cut = word >> (BLOCK_BYTES - 1);

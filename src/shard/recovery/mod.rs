@@ -29,7 +29,7 @@ use crate::base::{HashKey, WallTime};
 use crate::crawl::config::Settings;
 use crate::crawl::flow::{Outcome, Queued, ShardIndex, state_dir};
 use crate::crawl::frontier::seen::{DiskSieve, SeenImage, SeenLimits, deal_run};
-use crate::crawl::frontier::tails::{self, Files, SegmentImage};
+use crate::crawl::frontier::spill::{self, Files, SegmentImage};
 use crate::crawl::frontier::{Caps, Frontier, HostId, Origin, packed_chunks};
 use crate::crawl::journal::{
     Entry, FileName, Journal, JournalSettings, Replayed, newest_first, remove_generation, replay,
@@ -318,7 +318,7 @@ impl<W: Disk + Clock> Restored<W> {
             SeenLimits::sized(settings.seen_batch).remembering(settings.seen_memory_mb);
         let directory = state_dir(index);
         let sieve = DiskSieve::open(world, &directory, seen, seen_limits).await;
-        let tails = tails::open(world, &directory, segments).await.map_err(ShardError::Tails)?;
+        let tails = spill::open(world, &directory, segments).await.map_err(ShardError::Tails)?;
         let mut restored = Restored::with_sieve(sieve.map_err(ShardError::Seen)?, terms);
         restored.frontier.adopt_segments(&tails);
         Ok(restored)

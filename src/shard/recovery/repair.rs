@@ -18,7 +18,7 @@ use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::frontier::seen::{
     DiskSieve, RunImage, SeenError, SeenLimits, check_run, write_run,
 };
-use crate::crawl::frontier::tails::{self, ChunkRef, Files, SegmentImage, TailError};
+use crate::crawl::frontier::spill::{self, ChunkRef, Files, SegmentImage, TailError};
 use crate::crawl::frontier::{Middle, packed_chunks};
 use crate::crawl::journal::{
     CheckpointReader, CheckpointWriter, Entry, FileKind, FileName, JournalError, SoundReader,
@@ -290,7 +290,7 @@ impl<W: Disk + Clock> Salvage<W> {
     ) -> Result<(), ShardError> {
         let Some(segment) = SegmentImage::unpack(image) else { return Ok(()) };
         self.others.push(segment.name());
-        match tails::check_segment(world, &source.directory(), &segment).await {
+        match spill::check_segment(world, &source.directory(), &segment).await {
             Ok(()) => Ok(()),
             Err(error) if is_lost(&error) => {
                 self.lose(
@@ -529,7 +529,7 @@ async fn sound_middle<W: Disk + Clock>(
     let mut records: [Vec<u8>; 4] = Default::default();
     for (class, chunks) in Class::ALL.into_iter().zip(chunks) {
         for chunk in chunks {
-            match tails::read_chunk(world, files, (class, chunk), key).await {
+            match spill::read_chunk(world, files, (class, chunk), key).await {
                 Ok(read) => records[class.index()].extend(read),
                 Err(error) if is_lost(&error) => {
                     let (TailError::Disk { name, .. } | TailError::Damaged { name, .. }) = error;

@@ -8,7 +8,7 @@ use crate::crawl::config::Settings;
 use crate::crawl::flow::{Class, ShardIndex, state_dir};
 use crate::crawl::frontier::Middle;
 use crate::crawl::frontier::seen::{RunImage, SeenImage};
-use crate::crawl::frontier::tails::{self, ChunkRef, Files, SegmentImage};
+use crate::crawl::frontier::spill::{self, ChunkRef, Files, SegmentImage};
 use crate::crawl::journal::{CheckpointReader, Entry, FileName, JournalError, newest_first};
 use crate::io::{Clock, Disk, File, World};
 use crate::proto::url::HostKey;
@@ -71,7 +71,7 @@ impl Source<'_> {
         }
         for (class, chunks) in Class::ALL.into_iter().zip(chunks) {
             for chunk in chunks {
-                let read = tails::read_chunk(world, files, (class, chunk), key).await;
+                let read = spill::read_chunk(world, files, (class, chunk), key).await;
                 records[class.index()].extend(read.map_err(ShardError::Tails)?);
             }
         }

@@ -26,7 +26,7 @@ fn nobody_answers_a_connect() {
             (answer.outcome, answer.connection),
             (Outcome::ConnectTimedOut, Connection::None)
         );
-        assert_eq!(answer.ended, answer.started + ms(patience().connect_ms));
+        assert_eq!(answer.ended, answer.started + ms(timeouts().connect_ms));
     });
 }
 
@@ -36,7 +36,7 @@ fn a_server_that_accepts_and_says_nothing() {
         stage.serve(|_| vec![]);
         let answer = stage.fetch("http://a.test/").0;
         assert_eq!(answer.outcome, Outcome::FirstByteTimedOut);
-        assert_eq!(answer.ended, sent_at(&answer) + ms(patience().first_byte_ms));
+        assert_eq!(answer.ended, sent_at(&answer) + ms(timeouts().first_byte_ms));
         assert_eq!((answer.first_byte_took, answer.status()), (None, None));
         assert!(answer.response.is_empty() && !answer.was_stale);
         assert_eq!(stage.asked().len(), 1);
@@ -50,7 +50,7 @@ fn a_server_that_never_accepts() {
         let _listener = stage.sim.world(0).listen(at).unwrap();
         let answer = stage.fetch("http://a.test/").0;
         assert_eq!(answer.outcome, Outcome::FirstByteTimedOut, "the system took the connection");
-        assert_eq!(answer.ended, sent_at(&answer) + ms(patience().first_byte_ms));
+        assert_eq!(answer.ended, sent_at(&answer) + ms(timeouts().first_byte_ms));
     });
 }
 
@@ -65,7 +65,7 @@ fn a_head_that_drips_or_stops_or_never_becomes_final_ends_at_its_deadline() {
             stage.serve(move |_| script.clone());
             let answer = stage.fetch("http://a.test/").0;
             assert_eq!(answer.outcome, Outcome::HeadTimedOut, "{acts:?}");
-            assert_eq!(answer.ended, sent_at(&answer) + ms(patience().head_ms));
+            assert_eq!(answer.ended, sent_at(&answer) + ms(timeouts().head_ms));
             assert!(answer.first_byte_took.unwrap() <= ms(1_100));
             assert_eq!(stage.client.idle_count(), 0);
         });
@@ -91,7 +91,7 @@ fn a_body_that_drips_or_stops_is_kept_as_far_as_it_came() {
             stage.serve(move |_| script.clone());
             let (answer, kept) = stage.fetch("http://a.test/");
             assert_eq!(answer.outcome, Outcome::CutTime, "{acts:?}");
-            assert_eq!(answer.body_took, Some(ms(patience().body_ms)));
+            assert_eq!(answer.body_took, Some(ms(timeouts().body_ms)));
             assert!(body_bytes.contains(&kept.body.len()), "{} bytes", kept.body.len());
             assert_eq!(kept.body, text(kept.body.len()));
             assert_eq!((answer.status(), stage.client.idle_count()), (Some(200), 0));

@@ -69,7 +69,7 @@ fn a_response_that_came_in_chunks_reads_back_as_one_of_known_length() {
 
 #[test]
 fn a_body_is_cut_at_the_cap_and_one_that_just_fits_is_not() {
-    let cap = patience().body_bytes_max as usize;
+    let cap = timeouts().body_bytes_max as usize;
     let open = |len| [format!("{OK}\r\n").as_bytes(), &text(len)].concat();
     for (len, outcome) in [(cap, Outcome::Fetched), (cap + 1, Outcome::CutLength)] {
         for wire in [page(text(len)), chunked(text(len)), open(len)] {
@@ -93,7 +93,7 @@ fn an_endless_body_is_cut_and_its_connection_closed() {
             stage.serve(move |_| vec![say(&head), Flood(vec![7; 10_000])]);
             let (answer, kept) = stage.fetch("http://a.test/");
             assert_eq!(answer.outcome, Outcome::CutLength);
-            assert_eq!(kept.body.len() as u64, patience().body_bytes_max);
+            assert_eq!(kept.body.len() as u64, timeouts().body_bytes_max);
             assert_eq!(stage.client.idle_count(), 0);
             stage.wait_ms(1_000);
             assert_eq!(stage.witness.ended_count.get(), 1, "the server may stop");
@@ -108,7 +108,7 @@ fn an_endless_chunked_body_is_cut() {
         stage.serve(move |_| vec![say(&head), Flood(b"3\r\nabc\r\n".repeat(900))]);
         let (answer, kept) = stage.fetch("http://a.test/");
         assert_eq!(answer.outcome, Outcome::CutLength);
-        assert_eq!(kept.body.len() as u64, patience().body_bytes_max);
+        assert_eq!(kept.body.len() as u64, timeouts().body_bytes_max);
     });
 }
 

@@ -159,7 +159,7 @@ fn reach(stage: &Stage, hosts: &[u8]) -> Vec<(Connection, usize)> {
 }
 
 fn with_room_for_two(stage: Stage) -> Stage {
-    let two = Patience { keep_alive_count_max: 2, ..patience() };
+    let two = Timeouts { keep_alive_count_max: 2, ..timeouts() };
     let stage = stage.with(two, TlsPolicy::new(None, false).unwrap());
     stage.serve(|_| vec![say(page("x"))]);
     stage
@@ -199,7 +199,7 @@ fn a_full_pool_closes_what_nobody_seems_to_want_any_more() {
 #[test]
 fn a_pool_of_none_keeps_none() {
     on_every_network(|stage| {
-        let none = Patience { keep_alive_count_max: 0, ..patience() };
+        let none = Timeouts { keep_alive_count_max: 0, ..timeouts() };
         let stage = stage.with(none, TlsPolicy::new(None, false).unwrap());
         stage.serve(|_| vec![say(page("x"))]);
         for count in 1..4 {

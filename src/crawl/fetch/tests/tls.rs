@@ -16,7 +16,7 @@ fn on_every_secure_network(
 ) {
     on_every_network(|stage| {
         let certified = Certified::new(&["a.test"]);
-        let stage = stage.with(patience(), believing(&certified));
+        let stage = stage.with(timeouts(), believing(&certified));
         stage.listen(443, secure(certified.config()), script.clone());
         test(stage);
     });
@@ -248,11 +248,11 @@ fn a_slow_or_endless_answer_under_tls_is_cut_as_without() {
             let answer = stage.fetch("https://a.test/silent").0;
             assert_eq!(answer.outcome, Outcome::FirstByteTimedOut);
             let sent = answer.started + answer.connect_took.unwrap() + answer.tls_took.unwrap();
-            assert_eq!(answer.ended, sent + ms(patience().first_byte_ms));
+            assert_eq!(answer.ended, sent + ms(timeouts().first_byte_ms));
             assert_eq!(stage.outcome("https://a.test/drip"), Outcome::HeadTimedOut);
             let (answer, kept) = stage.fetch("https://a.test/endless");
             assert_eq!(answer.outcome, Outcome::CutLength);
-            assert_eq!(kept.body.len() as u64, patience().body_bytes_max);
+            assert_eq!(kept.body.len() as u64, timeouts().body_bytes_max);
         },
     );
 }
@@ -262,7 +262,7 @@ fn endless_records_without_data_are_not_waited_out() {
     for before in [vec![], vec![say(&page("x")[..20])], vec![say(format!("{OK}\r\n"))]] {
         on_every_network(|stage| {
             let certified = Certified::new(&["a.test"]);
-            let stage = stage.with(patience(), believing(&certified));
+            let stage = stage.with(timeouts(), believing(&certified));
             let acts: Vec<Act> = before.iter().cloned().chain([Tickets]).collect();
             stage.listen(443, secure(certified.open_config()), move |_| acts.clone());
             let answer = stage.fetch("https://a.test/").0;
@@ -276,7 +276,7 @@ fn endless_records_without_data_are_not_waited_out() {
 fn a_kept_connection_full_of_records_without_data_is_given_up() {
     on_every_network(|stage| {
         let certified = Certified::new(&["a.test"]);
-        let stage = stage.with(patience(), believing(&certified));
+        let stage = stage.with(timeouts(), believing(&certified));
         let acts = vec![say(page("x")), WaitMs(100), Tickets];
         stage.listen(443, secure(certified.open_config()), move |_| acts.clone());
         for _ in 0..2 {
@@ -313,7 +313,7 @@ fn no_request_goes_over_a_connection_that_was_verified_for_a_name_made_to_collid
     let made_host = Url::parse(&format!("{made}/")).expect("a URL").host().to_owned();
     on_every_network(|stage| {
         let certified = Certified::new(&[&made_host]);
-        let stage = stage.with(patience(), believing(&certified));
+        let stage = stage.with(timeouts(), believing(&certified));
         stage.listen(10_543, secure(certified.config()), |_| vec![say(page("mine"))]);
         assert_eq!(stage.outcome(&format!("{made}/a")), Outcome::Fetched);
         assert_eq!(stage.client.idle_count(), 1, "kept for the next request");

@@ -100,7 +100,7 @@ pub(super) fn secure(config: ServerConfig) -> impl Fn(usize) -> Option<ServerCon
 }
 
 fn outcome_with(stage: Stage, certified: &Certified, policy: TlsPolicy) -> Outcome {
-    let stage = stage.with(patience(), policy);
+    let stage = stage.with(timeouts(), policy);
     stage.listen(443, secure(certified.config()), |_| vec![say(page("x"))]);
     let answer = stage.fetch("https://a.test/").0;
     if answer.outcome.name().starts_with("tls_") {
@@ -157,7 +157,7 @@ fn a_certificate_must_be_for_the_name_in_time_and_from_someone_believed() {
 fn a_certificate_for_an_address_serves_that_address() {
     let certified = Certified::new(&["192.0.2.1"]);
     on_every_network(|stage| {
-        let stage = stage.with(patience(), believing(&certified));
+        let stage = stage.with(timeouts(), believing(&certified));
         stage.listen(443, secure(certified.config()), |_| vec![say(page("x"))]);
         assert_eq!(stage.outcome("https://192.0.2.1/"), Outcome::Fetched);
         assert_eq!(stage.outcome("https://192.0.2.7/"), Outcome::TlsWrongName);
@@ -207,7 +207,7 @@ fn a_handshake_that_stalls_ends_at_its_deadline() {
             let answer = stage.fetch("https://a.test/").0;
             assert_eq!(answer.outcome, Outcome::ConnectTimedOut, "{acts:?}");
             let connected = answer.started + answer.connect_took.unwrap();
-            assert_eq!(answer.ended, connected + ms(patience().tls_ms));
+            assert_eq!(answer.ended, connected + ms(timeouts().tls_ms));
             assert_eq!((answer.connection, answer.tls_took), (Connection::Opened, None));
         });
     }

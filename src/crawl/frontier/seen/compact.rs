@@ -2,7 +2,7 @@
 //!
 //! A fingerprint is moved two or three times in a crawl of ten million URLs, so this loop is short:
 //! the heads lie side by side, which of them is least is found without a branch (none could be
-//! foreseen), and whatever is rare (a run's next haul, a full buffer) is asked for behind it.
+//! predicted), and whatever is rare (a run's next haul, a full buffer) is asked for behind it.
 
 use super::SeenError;
 use super::jobs::Toil;

@@ -36,8 +36,8 @@ impl Filter {
     }
 
     #[inline]
-    pub(super) fn foresee(&self, fingerprint: Fingerprint) {
-        self.slices[slice_of(fingerprint)].foresee(fingerprint);
+    pub(super) fn prefetch(&self, fingerprint: Fingerprint) {
+        self.slices[slice_of(fingerprint)].prefetch(fingerprint);
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 //! Owns 16 bytes a place, three quarters of them taken at most, and four for each that is taken.
 //! In: fingerprints. Out: whether they are in it, and those of one slice of the filter. A table of
 //! our own because the place of a fingerprint follows from the fingerprint alone: one cache line,
-//! asked of memory ([`Fresh::foresee`]) before it is needed.
+//! asked of memory ([`Fresh::prefetch`]) before it is needed.
 //!
 //! Those of one slice have a list of their places: a slice that grows needs them all. To go through
 //! the whole table took 2 to 8 ms each time; a chain through the places waited for memory at every
@@ -50,7 +50,7 @@ impl Fresh {
 
     /// That a fingerprint is to be looked up or inserted soon.
     #[inline]
-    pub(super) fn foresee(&self, fingerprint: Fingerprint) {
+    pub(super) fn prefetch(&self, fingerprint: Fingerprint) {
         memory::prefetch(&self.places[self.home(fingerprint.0)]);
     }
 

@@ -141,7 +141,7 @@ fn mark_found<F>(
             continue;
         }
         let mut known = run.block(number, block)?;
-        // Where needles lie close, to go from one to the next is foreseen, and halves are not.
+        // Where needles lie close, to go from one to the next is predicted, and halves are not.
         let is_dense = count * DENSE_COUNT > known.len();
         for needle in &needles[next..next + count] {
             let fingerprint = needle.fingerprint();

@@ -30,12 +30,12 @@ mod error;
 mod filter;
 mod fresh;
 mod jobs;
+mod limits;
 mod merge;
 mod open;
 mod order;
 mod reader;
 mod run;
-mod terms;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -43,13 +43,13 @@ mod writer;
 pub use deal::{check_run, deal_run, write_run};
 pub use error::SeenError;
 pub use jobs::{Finished, Job};
+pub use limits::{SeenFigures, SeenImage, SeenLimits};
 pub use run::RunImage;
-pub use terms::{SeenFigures, SeenImage, SeenLimits};
 
 use super::leftovers::Leftovers;
 use super::sieve::{Seen, Sieve, SieveFigures};
 use crate::base::Time;
-use crate::base::limits;
+use crate::base::limits::SEEN_RUN_COUNT_MAX;
 use crate::base::recent::Recent;
 use crate::crawl::flow::Candidate;
 use crate::proto::url::Fingerprint;
@@ -168,7 +168,7 @@ impl<F> DiskSieve<F> {
         }
         if self.frozen.is_none() {
             let is_due = self.fresh.len() >= self.limits.fresh_count || self.is_flush_wanted;
-            if !is_due || self.runs.len() >= limits::SEEN_RUN_COUNT_MAX {
+            if !is_due || self.runs.len() >= SEEN_RUN_COUNT_MAX {
                 return None;
             }
             self.is_flush_wanted = false;
@@ -316,13 +316,13 @@ impl<F> DiskSieve<F> {
         let mut unfound = Vec::new();
         for index in *next..end {
             if let Some(needle) = batch.needles().get(index + JUDGED_AHEAD_COUNT) {
-                self.recent.foresee(needle.fingerprint());
+                self.recent.prefetch(needle.fingerprint());
             }
             let fingerprint = Fingerprint(batch.needles()[index].fingerprint());
             if found.has(index) {
                 self.recent.insert(fingerprint.0);
             } else {
-                self.fresh.foresee(fingerprint);
+                self.fresh.prefetch(fingerprint);
                 unfound.push((index, fingerprint));
             }
         }
@@ -465,8 +465,8 @@ impl<F> Sieve for DiskSieve<F> {
     }
 
     /// The recent ones alone: for what they answer the filter is not asked.
-    fn foresee(&self, fingerprint: Fingerprint) {
-        self.recent.foresee(fingerprint.0);
+    fn prefetch(&self, fingerprint: Fingerprint) {
+        self.recent.prefetch(fingerprint.0);
     }
 
     fn knows_early(&mut self, fingerprint: Fingerprint) -> bool {
@@ -475,15 +475,15 @@ impl<F> Sieve for DiskSieve<F> {
             self.figures.recent_hit_count += 1;
             return true;
         }
-        self.filter.foresee(fingerprint);
+        self.filter.prefetch(fingerprint);
         if self.runs.is_empty() {
-            self.fresh.foresee(fingerprint);
+            self.fresh.prefetch(fingerprint);
         }
         false
     }
 
-    fn foresee_admit(&self, fingerprint: Fingerprint) {
-        self.fresh.foresee(fingerprint);
+    fn prefetch_admit(&self, fingerprint: Fingerprint) {
+        self.fresh.prefetch(fingerprint);
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {

@@ -300,7 +300,7 @@ fn a_flipped_bit_anywhere_in_a_run_is_found_when_it_is_opened_or_merged() {
     });
     let path = Path::new(DIRECTORY).join(&image.runs[0].name);
     let whole = sim.files().into_iter().find(|(name, _)| name.ends_with(&path)).expect("a run").1;
-    assert!(whole.len() > 3 * limits::SEEN_BLOCK_BYTES, "several blocks");
+    assert!(whole.len() > 3 * crate::base::limits::SEEN_BLOCK_BYTES, "several blocks");
     let opened = |bytes: Vec<u8>| {
         let (_, opened) = in_sim(4, async |world| {
             put(&world, &path, bytes).await;

@@ -1,7 +1,7 @@
 //! What the pages of a course took, when so many URLs were queued.
 
 use crate::lab::bench::yardstick::Worth;
-use crate::shard::links::Tally;
+use crate::shard::links::LinkTally;
 use serde_json::{Value, json};
 
 /// How things stood when so many URLs were queued.
@@ -19,7 +19,7 @@ pub struct Mark {
     /// CPU time for each push since the last mark, jobs and the making of the URL included.
     pub fill_ns: f64,
     /// Links of all pages.
-    pub tally: Tally,
+    pub tally: LinkTally,
     pub wait_count: u64,
     /// Of URL seen, while the pages were timed.
     pub merge_count: u64,
@@ -40,7 +40,8 @@ impl Mark {
 
     /// Links a page that the memo knew, that URL seen knew, that wait for the disk, that were new.
     pub fn shares(&self) -> [f64; 4] {
-        let Tally { remembered_count, known_count, deferred_count, queued_count, .. } = self.tally;
+        let LinkTally { remembered_count, known_count, deferred_count, queued_count, .. } =
+            self.tally;
         [remembered_count, known_count, deferred_count, queued_count]
             .map(|count| count as f64 / self.page_count as f64)
     }

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
     /// That [`Frontier::knows_early`] is to be asked of a fingerprint.
-    pub fn foresee(&self, fingerprint: Fingerprint) {
-        self.sieve.foresee(fingerprint);
+    pub fn prefetch(&self, fingerprint: Fingerprint) {
+        self.sieve.prefetch(fingerprint);
     }
 
     /// Whether a fingerprint is known, as far as that is easy to say. If not,
@@ -22,60 +22,60 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     }
 
     /// That a URL which [`Frontier::check`] has called new is to be offered, after
-    /// [`Frontier::foresee_hosts`].
-    pub fn foresee_offer(&self, id: UrlId) {
-        self.sieve.foresee_admit(id.fingerprint);
-        self.hosts.foresee(id.host);
+    /// [`Frontier::prefetch_hosts`].
+    pub fn prefetch_offer(&self, id: UrlId) {
+        self.sieve.prefetch_admit(id.fingerprint);
+        self.hosts.prefetch(id.host);
     }
 
-    /// That URLs of these hosts, all foreseen, are to be queued: step by step, each as far as the
+    /// That URLs of these hosts, all prefetched, are to be queued: step by step, each as far as the
     /// one before has told where to look. Beyond [`PARCEL_BATCH_COUNT`] hosts it gives up.
-    pub fn foresee_hosts(&self, keys: impl Iterator<Item = HostKey>) {
+    pub fn prefetch_hosts(&self, keys: impl Iterator<Item = HostKey>) {
         let mut hosts = [HostId(0); PARCEL_BATCH_COUNT];
         let mut count = 0;
         for (host, found) in hosts.iter_mut().zip(keys.filter_map(|key| self.hosts.guess(key))) {
             *host = found;
-            self.hosts[found].foresee();
+            self.hosts[found].prefetch();
             count += 1;
         }
-        hosts[..count].iter().for_each(|host| self.hosts[*host].foresee_queues());
+        hosts[..count].iter().for_each(|host| self.hosts[*host].prefetch_queues());
         let hosts = &hosts[..count];
-        hosts.iter().for_each(|host| self.tails.foresee(*host, &self.hosts[*host]));
-        hosts.iter().for_each(|host| self.hosts[*host].foresee_records());
-        hosts.iter().for_each(|host| self.tails.foresee_records(*host, &self.hosts[*host]));
+        hosts.iter().for_each(|host| self.tails.prefetch(*host, &self.hosts[*host]));
+        hosts.iter().for_each(|host| self.hosts[*host].prefetch_records());
+        hosts.iter().for_each(|host| self.tails.prefetch_records(*host, &self.hosts[*host]));
     }
 
     /// That the hosts at the front of a list will give up what exceeds their heads, one after the
     /// other: those further behind have their records asked for, those before them their queues.
-    pub(super) fn foresee_spill(&self, list: &VecDeque<HostId>) {
+    pub(super) fn prefetch_spill(&self, list: &VecDeque<HostId>) {
         const STEP: usize = 4;
         if let Some(host) = list.get(3 * STEP) {
-            self.hosts[*host].foresee();
+            self.hosts[*host].prefetch();
         }
         if let Some(host) = list.get(2 * STEP) {
-            self.hosts[*host].foresee_queues();
-            self.tails.foresee(*host, &self.hosts[*host]);
+            self.hosts[*host].prefetch_queues();
+            self.tails.prefetch(*host, &self.hosts[*host]);
         }
         if let Some(host) = list.get(STEP) {
-            self.hosts[*host].foresee_records();
-            self.tails.foresee_records(*host, &self.hosts[*host]);
+            self.hosts[*host].prefetch_records();
+            self.tails.prefetch_records(*host, &self.hosts[*host]);
         }
     }
 
     /// That the hosts behind the one that was popped will be: the next but two has its record asked
     /// for, the next but one its queues, the next its URLs. Each is passed by three times.
-    pub(super) fn foresee_visits(&self, class: Class) {
+    pub(super) fn prefetch_visits(&self, class: Class) {
         let Some([first, second, third]) = self.front.upcoming(class) else { return };
-        self.hosts[third].foresee();
-        self.hosts[second].foresee_queues();
-        self.hosts[first].foresee_records();
+        self.hosts[third].prefetch();
+        self.hosts[second].prefetch_queues();
+        self.hosts[first].prefetch_records();
     }
 
     /// That the hosts that are due next will be put where they belong.
-    pub(super) fn foresee_due(&self) {
+    pub(super) fn prefetch_due(&self) {
         let Some([first, second]) = self.wheel.upcoming() else { return };
-        self.hosts[first].foresee();
-        self.hosts[second].foresee();
-        self.front.foresee(first);
+        self.hosts[first].prefetch();
+        self.hosts[second].prefetch();
+        self.front.prefetch(first);
     }
 }

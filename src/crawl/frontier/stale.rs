@@ -2,9 +2,9 @@
 //!
 //! After a restart a queue holds what it held when it was checkpointed. URLs that came to their end
 //! since, or that wait for another try, are told apart when their turn comes: a copy with fewer
-//! tries than the journal knows of is a ghost. So no queue is searched, and none on disk rewritten.
+//! tries than the journal knows of is a stale copy. So no queue is searched, and none on disk rewritten.
 //! A URL at its end has as many as its next life begins with, and so stays dead until an operator
-//! puts it back: then that life begins, and all copies of earlier ones are ghosts.
+//! puts it back: then that life begins, and all copies of earlier ones are stale.
 //!
 //! Owns a number of tries per such URL, by host, until the host's queues have run dry; and how many
 //! such copies are left to come up, so that an operator is told what is really to come.
@@ -18,27 +18,27 @@ use hashbrown::HashMap;
 const GONE: u8 = u8::MAX;
 
 #[derive(Default)]
-pub struct Ghosts {
+pub struct StaleUrls {
     by_host: HashMap<HostId, HashMap<Fingerprint, u8>>,
-    /// Copies in the queues and among the retries that are ghosts, by host, and of all hosts.
+    /// Copies in the queues and among the retries that are stale, by host, and of all hosts.
     copies: HashMap<HostId, u32>,
     copy_count: u64,
 }
 
-impl Ghosts {
-    /// Copies with fewer tries are ghosts.
+impl StaleUrls {
+    /// Copies with fewer tries are stale.
     pub fn add(&mut self, host: HostId, fingerprint: Fingerprint, tries: u8) {
         let known = self.by_host.entry(host).or_default().entry(fingerprint).or_default();
         *known = tries.max(*known);
     }
 
-    /// It came to its end: every copy of this life is a ghost.
+    /// It came to its end: every copy of this life is a stale copy.
     pub fn end(&mut self, host: HostId, fingerprint: Fingerprint) {
         let known = self.by_host.entry(host).or_default().entry(fingerprint).or_default();
         *known = next_life(*known);
     }
 
-    /// Whether [`Ghosts::revive`] would.
+    /// Whether [`StaleUrls::revive`] would.
     pub fn can_revive(&self, host: HostId, fingerprint: Fingerprint) -> bool {
         let known = self.by_host.get(&host).and_then(|of_host| of_host.get(&fingerprint));
         known.is_none_or(|known| *known <= GONE - GONE % TRIES_PER_LIFE)
@@ -54,14 +54,14 @@ impl Ghosts {
         (*known != GONE).then_some(*known)
     }
 
-    pub fn is_ghost(&self, host: HostId, fingerprint: impl Fn() -> Fingerprint, tries: u8) -> bool {
+    pub fn is_stale(&self, host: HostId, fingerprint: impl Fn() -> Fingerprint, tries: u8) -> bool {
         !self.by_host.is_empty()
             && self.by_host.get(&host).is_some_and(|of_host| {
                 of_host.get(&fingerprint()).is_some_and(|known| tries < *known)
             })
     }
 
-    /// So many more copies of the host are ghosts.
+    /// So many more copies of the host are stale.
     pub fn add_copies(&mut self, host: HostId, count: u32) {
         if count > 0 {
             *self.copies.entry(host).or_default() += count;
@@ -69,7 +69,7 @@ impl Ghosts {
         }
     }
 
-    /// A ghost came up and was passed over.
+    /// A stale copy came up and was passed over.
     pub fn told_apart(&mut self, host: HostId) {
         if let Some(count) = self.copies.get_mut(&host).filter(|count| **count > 0) {
             *count -= 1;
@@ -81,7 +81,7 @@ impl Ghosts {
         self.copies.get(&host).copied().unwrap_or(0)
     }
 
-    /// Ghosts that are still to come up.
+    /// StaleUrls that are still to come up.
     pub fn copy_count(&self) -> u64 {
         self.copy_count
     }
@@ -119,31 +119,31 @@ mod tests {
 
     #[test]
     fn whoever_is_put_back_lives_once_and_no_copy_of_an_earlier_life_does() {
-        let mut ghosts = Ghosts::default();
-        let is_ghost = |ghosts: &Ghosts, tries| ghosts.is_ghost(HOST, || URL, tries);
+        let mut stale = StaleUrls::default();
+        let is_stale = |stale: &StaleUrls, tries| stale.is_stale(HOST, || URL, tries);
         let mut earlier: Vec<u8> = (0..=11).collect();
         for life in 1..16 {
-            ghosts.end(HOST, URL);
-            assert!(earlier.iter().all(|tries| is_ghost(&ghosts, *tries)), "life {life}");
-            assert!(ghosts.can_revive(HOST, URL));
-            let tries = ghosts.revive(HOST, URL).expect("a life is left");
+            stale.end(HOST, URL);
+            assert!(earlier.iter().all(|tries| is_stale(&stale, *tries)), "life {life}");
+            assert!(stale.can_revive(HOST, URL));
+            let tries = stale.revive(HOST, URL).expect("a life is left");
             assert_eq!(tries, life * TRIES_PER_LIFE);
-            assert!(earlier.iter().all(|tries| is_ghost(&ghosts, *tries)), "life {life}");
-            assert!(!is_ghost(&ghosts, tries));
-            // Tried again, in this life: the copy before is a ghost, this one is not.
-            ghosts.add(HOST, URL, tries + 2);
-            assert!(is_ghost(&ghosts, tries + 1) && !is_ghost(&ghosts, tries + 2));
+            assert!(earlier.iter().all(|tries| is_stale(&stale, *tries)), "life {life}");
+            assert!(!is_stale(&stale, tries));
+            // Tried again, in this life: the copy before is a stale copy, this one is not.
+            stale.add(HOST, URL, tries + 2);
+            assert!(is_stale(&stale, tries + 1) && !is_stale(&stale, tries + 2));
             earlier.extend(tries..tries + 12);
         }
-        ghosts.end(HOST, URL);
-        assert!(!ghosts.can_revive(HOST, URL));
-        assert_eq!(ghosts.revive(HOST, URL), None, "it has had its last life");
-        assert!((0..GONE).all(|tries| is_ghost(&ghosts, tries)));
+        stale.end(HOST, URL);
+        assert!(!stale.can_revive(HOST, URL));
+        assert_eq!(stale.revive(HOST, URL), None, "it has had its last life");
+        assert!((0..GONE).all(|tries| is_stale(&stale, tries)));
     }
 
     #[test]
     fn one_whose_end_is_forgotten_is_put_back_all_the_same() {
-        let mut ghosts = Ghosts::default();
-        assert_eq!(ghosts.revive(HOST, URL), Some(TRIES_PER_LIFE));
+        let mut stale = StaleUrls::default();
+        assert_eq!(stale.revive(HOST, URL), Some(TRIES_PER_LIFE));
     }
 }

@@ -9,26 +9,26 @@
 //! A record's way:
 //! 1. It joins the head of its queue or, if that has a tail, what lies behind.
 //! 2. When there is more in RAM than may be, queues give up what exceeds their heads, each in its
-//!    turn, the lowest class first ([`spill`]). Chunks of many hosts make a batch, which is
+//!    turn, the lowest class first ([`batches`]). Chunks of many hosts make a batch, which is
 //!    appended to the open segment of the class and synced. Until both have succeeded the batch
 //!    stays in RAM, and what is wanted of it is read there.
 //! 3. When a head runs low, its oldest chunk is read, checked and appended to it ([`refill`]).
-//! 4. A sealed segment that is mostly out of use has its chunks moved ([`sift`]); one that nothing
+//! 4. A sealed segment that is mostly out of use has its chunks moved ([`compaction`]); one that nothing
 //!    refers to is superseded, and removed once it is retired: a checkpoint may name it.
 //!
 //! Invariants: a tail has a chunk, so `behind` is never reached from an empty head without one
 //! (when the last chunk is read, `behind` joins the head and the tail is gone); a chunk's place is
 //! known before it is written and never changes by that; order is kept across all of this.
 
+mod batches;
 mod chunk;
+mod compaction;
 mod files;
 mod image;
 mod jobs;
 mod queue;
 mod refill;
 mod segments;
-mod sift;
-mod spill;
 #[cfg(test)]
 mod tests;
 
@@ -90,7 +90,7 @@ pub struct TailLimits {
     pub head_bytes: usize,
     pub batch_bytes: usize,
     pub segment_bytes: u64,
-    pub sift_bytes: usize,
+    pub compaction_bytes: usize,
 }
 
 impl TailLimits {
@@ -107,7 +107,7 @@ impl TailLimits {
             limits::QUEUE_SEGMENT_BYTES_MIN,
             limits::QUEUE_SEGMENT_BYTES,
         );
-        let sift_bytes = within(
+        let compaction_bytes = within(
             batch_bytes,
             limits::QUEUE_SIFT_BYTES_MIN as u64,
             limits::QUEUE_SIFT_BYTES as u64,
@@ -118,7 +118,7 @@ impl TailLimits {
             head_bytes: head_bytes as usize,
             batch_bytes: batch_bytes as usize,
             segment_bytes,
-            sift_bytes: sift_bytes as usize,
+            compaction_bytes: compaction_bytes as usize,
         }
     }
 }
@@ -204,11 +204,11 @@ struct Batch {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lane {
     Append,
-    Sift,
+    Compact,
 }
 
 /// How far a segment has been moved.
-struct Sifting {
+struct Compacting {
     class: Class,
     serial: u32,
     offset: u64,
@@ -224,9 +224,9 @@ pub struct Tails {
     segments: Segments,
     batch: Option<Batch>,
     lane: Option<Lane>,
-    sifting: Option<Sifting>,
+    compacting: Option<Compacting>,
     /// The last batch was of queues that held too much: the next is of segments that are moved.
-    is_sift_next: bool,
+    is_compaction_next: bool,
     is_held: bool,
     wanted: VecDeque<Place>,
     /// Hosts whose next URLs were asked for and dropped meanwhile.
@@ -246,8 +246,8 @@ impl Tails {
             segments: Segments::new(),
             batch: None,
             lane: None,
-            sifting: None,
-            is_sift_next: false,
+            compacting: None,
+            is_compaction_next: false,
             is_held: false,
             wanted: VecDeque::new(),
             unread: Vec::new(),
@@ -296,7 +296,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         match finished.outcome {
             Outcome::Appended(appended) => Ended::after(self.tails.end_append(appended)),
             Outcome::Refilled(refilled) => self.end_refill(refilled),
-            Outcome::Sifted { offset, read } => Ended::after(self.end_sift(offset, read)),
+            Outcome::Compacted { offset, read } => Ended::after(self.end_compaction(offset, read)),
             Outcome::Removed(names, removed) => {
                 self.tails.is_removing = false;
                 if removed.is_err() {

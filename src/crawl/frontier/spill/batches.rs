@@ -22,25 +22,25 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             return None;
         }
         let is_spill_due = self.tails.is_spill_due();
-        let has_sift = self.tails.has_sift();
-        let is_spill_next = is_spill_due && !(self.tails.is_sift_next && has_sift);
+        let has_compaction = self.tails.has_compaction();
+        let is_spill_next = is_spill_due && !(self.tails.is_compaction_next && has_compaction);
         let batch_bytes = self.tails.limits.batch_bytes;
         let is_full = |batch: &Batch| batch.is_torn || batch.bytes.len() >= batch_bytes;
         if let Some(batch) = &self.tails.batch
-            && (is_full(batch) || is_spill_next || !has_sift)
+            && (is_full(batch) || is_spill_next || !has_compaction)
         {
-            self.tails.is_sift_next &= batch.is_torn;
+            self.tails.is_compaction_next &= batch.is_torn;
             return self.tails.write_batch();
         }
-        let work = if is_spill_next { None } else { self.tails.sift_due() };
+        let work = if is_spill_next { None } else { self.tails.compaction_due() };
         if work.is_some() {
             return work;
         }
         if is_spill_due && self.tails.batch.is_none() {
             self.gather();
-            self.tails.is_sift_next = self.tails.batch.is_some();
+            self.tails.is_compaction_next = self.tails.batch.is_some();
         }
-        self.tails.write_batch().or_else(|| self.tails.sift_due())
+        self.tails.write_batch().or_else(|| self.tails.compaction_due())
     }
 
     /// Fills a batch, of one class, from the queues whose turn it is to give way.
@@ -48,7 +48,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         for class in self.tails.classes_to_spill() {
             // Once round: a host may have to keep what it has, and stays listed.
             for _ in 0..self.tails.spill_lists[class.index()].len() {
-                self.foresee_spill(&self.tails.spill_lists[class.index()]);
+                self.prefetch_spill(&self.tails.spill_lists[class.index()]);
                 let Frontier { tails, hosts, .. } = self;
                 let Some(id) = tails.spill_lists[class.index()].pop_front() else { break };
                 let host = &mut hosts[id];

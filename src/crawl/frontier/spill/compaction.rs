@@ -1,65 +1,67 @@
-//! Sifting: a segment of which little is in use has that moved, so that its file can go.
+//! Compacting: a segment of which little is in use has that moved, so that its file can go.
 //!
 //! Nothing in RAM says what lies in a segment; the segment does. It is read piece by piece, and of
 //! each chunk that it holds the host is asked whether it is one of its own still.
 
 use super::jobs::Work;
 use super::segments::{FILE_HEADER_BYTES, name_of};
-use super::{ChunkRef, Lane, Place, Refill, Sifting, TailError, Tails, chunk};
+use super::{ChunkRef, Compacting, Lane, Place, Refill, TailError, Tails, chunk};
 use crate::crawl::flow::Class;
 use crate::crawl::frontier::{Frontier, Sieve};
 use crate::proto::url::HostKey;
 
 impl Tails {
-    pub(super) fn has_sift(&self) -> bool {
-        !self.is_held && (self.sifting.is_some() || self.segments.has_sparse())
+    pub(super) fn has_compaction(&self) -> bool {
+        !self.is_held && (self.compacting.is_some() || self.segments.has_sparse())
     }
 
     /// Reads the next piece of the segment that is being moved, or of the next one.
-    pub(super) fn sift_due(&mut self) -> Option<Work> {
+    pub(super) fn compaction_due(&mut self) -> Option<Work> {
         if self.is_held {
             return None;
         }
         loop {
-            if self.sifting.is_none() {
+            if self.compacting.is_none() {
                 let serial = self.segments.next_sparse()?;
                 let class = self.segments.segment(serial)?.class;
                 // A batch is of one class: the one that is being filled goes first.
                 if self.batch.as_ref().is_some_and(|batch| batch.class != class) {
-                    self.sifting =
-                        Some(Sifting { class, serial, offset: FILE_HEADER_BYTES as u64 });
+                    self.compacting =
+                        Some(Compacting { class, serial, offset: FILE_HEADER_BYTES as u64 });
                     return self.write_batch();
                 }
-                self.sifting = Some(Sifting { class, serial, offset: FILE_HEADER_BYTES as u64 });
+                self.compacting =
+                    Some(Compacting { class, serial, offset: FILE_HEADER_BYTES as u64 });
             }
-            let &Sifting { class, serial, offset } = self.sifting.as_ref()?;
+            let &Compacting { class, serial, offset } = self.compacting.as_ref()?;
             // All that was in use may have been read or dropped meanwhile.
             let size_bytes = self.segments.segment(serial).map_or(0, |segment| segment.size_bytes);
             if offset >= size_bytes {
-                self.sifting = None;
+                self.compacting = None;
                 continue;
             }
-            let size_bytes = (size_bytes - offset).min(self.limits.sift_bytes as u64) as usize;
-            self.lane = Some(Lane::Sift);
-            return Some(Work::Sift { class, serial, offset, size_bytes });
+            let size_bytes =
+                (size_bytes - offset).min(self.limits.compaction_bytes as u64) as usize;
+            self.lane = Some(Lane::Compact);
+            return Some(Work::Compact { class, serial, offset, size_bytes });
         }
     }
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
     /// Moves the chunks of a piece that are in use into the batch.
-    pub(super) fn end_sift(
+    pub(super) fn end_compaction(
         &mut self,
         offset: u64,
         read: Result<Vec<u8>, TailError>,
     ) -> Result<(), TailError> {
-        assert!(self.tails.lane.take() == Some(Lane::Sift), "jobs end once");
+        assert!(self.tails.lane.take() == Some(Lane::Compact), "jobs end once");
         let piece = read?;
-        let Some(&Sifting { class, serial, .. }) = self.tails.sifting.as_ref() else {
+        let Some(&Compacting { class, serial, .. }) = self.tails.compacting.as_ref() else {
             return Ok(());
         };
         let Some(segment) = self.tails.segments.segment(serial) else {
-            self.tails.sifting = None;
+            self.tails.compacting = None;
             return Ok(());
         };
         let rest_bytes = segment.size_bytes - offset;
@@ -85,8 +87,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.move_chunk(class, key, found, &piece[at..end]).map_err(damaged)?;
             at = end;
         }
-        if let Some(sifting) = &mut self.tails.sifting {
-            sifting.offset = offset + at as u64;
+        if let Some(compacting) = &mut self.tails.compacting {
+            compacting.offset = offset + at as u64;
         }
         Ok(())
     }

@@ -96,7 +96,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         let is_crowded = self.hosts.count() > sweep.host_count_max;
         (is_crowded || sweep.now.since(of.eligible_at) >= sweep.idle)
             && !self.open.has(host)
-            // A ghost may wait when all that lives has ended.
+            // A stale copy may wait when all that lives has ended.
             && !self.retries.has(host)
             && !self.traps.is_watched(host)
     }
@@ -105,7 +105,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         assert!(!self.wheel.has(host) && !self.front.has(host), "an idle host has no turn");
         assert!(Class::ALL.into_iter().all(|class| self.tails.behind(host, class).is_none()));
         // Its queues are dry: no copy is left that could be one.
-        self.ghosts.lay(host);
+        self.stale.lay(host);
         let (key, page_count) = self.hosts.remove(host);
         self.cold.insert(key, page_count);
     }
@@ -213,7 +213,7 @@ mod tests {
 
     /// Two copies of a URL wait after a restart; the one that lives is the first to come and ends.
     #[test]
-    fn a_host_stays_while_a_ghost_of_it_waits_for_its_time() {
+    fn a_host_stays_while_a_stale_copy_of_it_waits_for_its_time() {
         let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
         let queued: Queued = candidate("http://h.test/", Class::Normal).into();
         let host = frontier.host_again(&queued.url).expect("a host");
@@ -222,11 +222,15 @@ mod tests {
         frontier.retry_again(host, tried(2), NOW);
         frontier.advance(NOW);
         assert_eq!(visit(&mut frontier, NOW), host);
-        assert_eq!(sweep_all(&mut frontier, Duration::ZERO, 0), 0, "the ghost would haunt another");
+        assert_eq!(
+            sweep_all(&mut frontier, Duration::ZERO, 0),
+            0,
+            "the stale copy would be of another host then"
+        );
         frontier.advance(NOW + Duration::from_secs(9));
         visit(&mut frontier, NOW);
         assert_eq!((sweep_all(&mut frontier, Duration::ZERO, 0), frontier.cold_count()), (1, 1));
-        assert_eq!(frontier.figures().ghost_count, 1);
+        assert_eq!(frontier.figures().stale_count, 1);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) enum Work {
     /// Reads the oldest chunks of some queues; those that are still in RAM come with their bytes.
     Refill { wanted: Vec<(Place, ChunkRef, Option<Vec<u8>>)> },
     /// Reads a piece of a segment that is moved.
-    Sift { class: Class, serial: u32, offset: u64, size_bytes: usize },
+    Compact { class: Class, serial: u32, offset: u64, size_bytes: usize },
     /// Removes files that nothing refers to any more.
     Remove { names: Vec<String> },
 }
@@ -36,7 +36,7 @@ pub struct Finished {
 pub(super) enum Outcome {
     Appended(Result<(), TailError>),
     Refilled(Vec<(Place, ChunkRef, Result<Vec<u8>, TailError>)>),
-    Sifted { offset: u64, read: Result<Vec<u8>, TailError> },
+    Compacted { offset: u64, read: Result<Vec<u8>, TailError> },
     Removed(Vec<String>, Result<(), TailError>),
 }
 
@@ -64,10 +64,10 @@ impl Job {
                 }
                 Outcome::Refilled(refilled)
             }
-            Work::Sift { class, serial, offset, size_bytes } => {
+            Work::Compact { class, serial, offset, size_bytes } => {
                 bytes = size_bytes as u64;
                 let read = read(world, files, (class, serial), offset, size_bytes).await;
-                Outcome::Sifted { offset, read }
+                Outcome::Compacted { offset, read }
             }
             Work::Remove { names } => {
                 let removed = remove(world, files, &names).await;

@@ -17,14 +17,14 @@ pub enum Popped {
 impl Tails {
     /// That a record of a host is to be pushed soon.
     #[inline]
-    pub fn foresee<X>(&self, id: HostId, host: &Host<X>) {
+    pub fn prefetch<X>(&self, id: HostId, host: &Host<X>) {
         self.behinds(id, host).for_each(memory::prefetch);
     }
 
-    /// As [`Tails::foresee`], one step on: where the last record ends.
+    /// As [`Tails::prefetch`], one step on: where the last record ends.
     #[inline]
-    pub fn foresee_records<X>(&self, id: HostId, host: &Host<X>) {
-        self.behinds(id, host).for_each(PackedQueue::foresee);
+    pub fn prefetch_records<X>(&self, id: HostId, host: &Host<X>) {
+        self.behinds(id, host).for_each(PackedQueue::prefetch);
     }
 
     /// What came of each class that has a tail since the last spill.
