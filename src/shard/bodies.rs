@@ -2,16 +2,15 @@
 //! measured so that slow ones are cut, and tells the operator. Who gives way is
 //! [`crate::crawl::fetch::BodyBudget`]'s to say. Belongs to one core.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::limits::BODY_SAMPLE_MS;
 use crate::crawl::fetch::BodyTally;
-use crate::crawl::flow::Mail;
 use crate::crawl::metrics::{Count, Gauges, Metrics};
-use crate::io::{Outbox, World};
+use crate::io::World;
 use std::rc::Rc;
 use std::time::Duration;
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Sleeps until half of the memory is held; then measures until it is not.
     pub(super) async fn keep_bodies(self: Rc<Self>) {
         let budget = self.client.budget();
@@ -19,14 +18,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             budget.half_full().await;
             let mut told: Option<BodyTally> = None;
             loop {
-                let until = self.world.now() + Duration::from_millis(BODY_SAMPLE_MS);
-                self.world.sleep_until(until).await;
-                let is_half_full = budget.measure(self.world.now());
+                let until = self.kit.world.now() + Duration::from_millis(BODY_SAMPLE_MS);
+                self.kit.world.sleep_until(until).await;
+                let is_half_full = budget.measure(self.kit.world.now());
                 if !budget.has_room() && told.is_none() {
                     told = Some(self.tell_short());
                 }
                 // What was given back may let a fetch start, whoever gave it.
-                self.wake.poke();
+                self.kit.wake.poke();
                 if !is_half_full {
                     break;
                 }
@@ -40,9 +39,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn tell_short(&self) -> BodyTally {
         let budget = self.client.budget();
         let tally = budget.tally();
-        self.metrics.borrow_mut().add(Count::BodyStalls, 1);
+        self.kit.probe.add(Count::BodyStalls, 1);
         tracing::warn!(
-            shard = self.index.0,
+            shard = self.kit.index.0,
             "memory for bodies is short: {} of {} MB are held by {} bodies. No fetch starts until \
              some is free, and slow bodies are cut. See body_memory_mb and fetch_slots",
             tally.held_bytes >> 20,
@@ -55,7 +54,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn tell_enough(&self, before: &BodyTally) {
         let tally = self.client.budget().tally();
         tracing::info!(
-            shard = self.index.0,
+            shard = self.kit.index.0,
             "memory for bodies is enough again: {} bodies were cut, {} were let go to be asked \
              for again",
             tally.cut_count - before.cut_count,

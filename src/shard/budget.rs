@@ -10,8 +10,8 @@
 
 use super::{Notice, Shard};
 use crate::base::limits::BUDGET_PORTION_MAX;
-use crate::crawl::flow::{Command, Mail, ShardIndex};
-use crate::io::{Outbox, World};
+use crate::crawl::flow::{Command, ShardIndex};
+use crate::io::World;
 use std::collections::VecDeque;
 
 pub struct BudgetDesk {
@@ -66,13 +66,13 @@ impl BudgetDesk {
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Asks for more pages, once, if there is something to fetch.
     pub(super) fn want_budget(&self) {
         let has_work =
             self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
         if has_work && !self.budget_asked.get() {
-            self.budget_asked.set(self.notice(Notice::BudgetWanted(self.index)));
+            self.budget_asked.set(self.kit.notice(Notice::BudgetWanted(self.kit.index)));
         }
     }
 
@@ -81,21 +81,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn return_budget(&self) {
         if self.budget_called_in.get() && self.budget.get() > 0 {
             let unspent = self.budget.replace(0);
-            if !self.notice(Notice::BudgetReturned(unspent)) {
+            if !self.kit.notice(Notice::BudgetReturned(unspent)) {
                 self.budget.set(unspent);
             }
         }
     }
 
     pub(super) fn spend_budget(&self) {
-        if self.plan.has_budget {
+        if self.kit.plan.has_budget {
             self.budget.set(self.budget.get() - 1);
         }
     }
 
     /// The visit brought no page after all.
     pub(super) fn refund_budget(&self) {
-        if self.plan.has_budget {
+        if self.kit.plan.has_budget {
             self.budget.set(self.budget.get() + 1);
         }
     }

@@ -13,8 +13,8 @@
 //! which all stands still. URL seen takes every entry behind the cut: knowing twice is knowing
 //! once. Belongs to one core.
 
+use super::Shard;
 use super::image::{Clocks, Lore};
-use super::{Notice, Shard};
 use crate::base::Time;
 use crate::base::limits::JOURNAL_BYTES_MAX;
 use crate::base::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN};
@@ -22,13 +22,13 @@ use crate::base::notify::Notify;
 use crate::base::pack::Pack;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
-use crate::crawl::flow::{Mail, ShardIndex, state_dir};
+use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::journal::{
     CheckpointWriter, Entry, FileKind, FileName, Journal, JournalError, remove_before,
 };
 use crate::crawl::metrics::Count;
 use crate::crawl::store::StoreError;
-use crate::io::{DiskError, Outbox, World};
+use crate::io::{DiskError, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -86,12 +86,12 @@ fn rest(now: Time, due: Time, journal_bytes: u64, is_failing: bool) -> Option<Ti
     is_failing.then(|| now + Duration::from_millis(DISK_RETRY_MS_MIN))
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Takes checkpoints as they become due, until the crawl ends.
     pub(super) async fn keep_checkpoints(self: Rc<Self>) {
         let Some(journal) = &self.journal else { return };
         // Told to end, the shard takes the last one itself.
-        while !self.ended.get() && !self.halted.get() {
+        while !self.kit.life.is_ended() && !self.kit.life.is_halted() {
             let own = &self.checkpoints;
             if !own.is_begun.get() {
                 own.wake.wait().await;
@@ -99,17 +99,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             let bytes = journal.size_bytes() + own.carried_bytes.get();
             let is_failing = self.disk_failure().is_some();
-            if let Some(until) = rest(self.world.now(), own.due.get(), bytes, is_failing) {
-                race(own.wake.wait(), self.world.sleep_until(until)).await;
+            if let Some(until) = rest(self.kit.world.now(), own.due.get(), bytes, is_failing) {
+                race(own.wake.wait(), self.kit.world.sleep_until(until)).await;
                 continue;
             }
             if let Err(error) = self.checkpoint(journal).await {
                 self.checkpoint_failed(&error);
                 let pause = Duration::from_millis(DISK_RETRY_MS_MAX);
-                self.world.sleep_until(self.world.now() + pause).await;
+                self.kit.world.sleep_until(self.kit.world.now() + pause).await;
             }
-            let period = Duration::from_secs(self.plan.settings.checkpoint_seconds);
-            own.due.set(self.world.now() + period);
+            let period = Duration::from_secs(self.kit.plan.settings.checkpoint_seconds);
+            own.due.set(self.kit.world.now() + period);
         }
     }
 
@@ -167,12 +167,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             names
         };
         for name in names {
-            let _ = self.world.remove(&state_dir(self.index).join(name)).await;
+            let _ = self.kit.world.remove(&state_dir(self.kit.index).join(name)).await;
         }
     }
 
     fn checkpoint_failed(&self, error: &JournalError) {
-        self.metrics.borrow_mut().add(Count::CheckpointFailures, 1);
+        self.kit.probe.add(Count::CheckpointFailures, 1);
         tracing::warn!(
             "no checkpoint could be taken: {error}; nothing is lost, for the last checkpoint and \
              the journal since are there, and another is tried; check the disk and its free space"
@@ -205,16 +205,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     async fn write_checkpoint(&self, journal: &Journal<W>) -> Result<(), JournalError> {
         let own = &self.checkpoints;
-        let directory = state_dir(self.index);
-        let begun = self.world.now();
+        let directory = state_dir(self.kit.index);
+        let begun = self.kit.world.now();
         let (cut_lsn, cut_sequence) = journal.rotate().await?;
         self.flush_sieve().await?;
         self.hold_tails().await?;
         let sequence = own.next_sequence.replace(own.next_sequence.get() + 1);
-        let generation = self.plan.generation;
+        let generation = self.kit.plan.generation;
         let name = FileName { kind: FileKind::Checkpoint, generation, sequence };
-        let mut writer = CheckpointWriter::create(&self.world, &directory, name).await?;
-        let (shard, at) = (self.index.0, self.world.wall());
+        let mut writer = CheckpointWriter::create(&self.kit.world, &directory, name).await?;
+        let (shard, at) = (self.kit.index.0, self.kit.world.wall());
         writer.push(&Entry::Begun { shard, cut_lsn, cut_sequence, at });
         let runs = self.frontier.borrow().sieve().runs().runs;
         let run_names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
@@ -237,13 +237,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         writer.push(&Entry::Finished { host_count, lsn });
         journal.sync().await?;
         self.sync_dead_letters().await?;
-        let size_bytes = writer.finish(&self.world, &directory).await?;
+        let size_bytes = writer.finish(&self.kit.world, &directory).await?;
         own.carried_bytes.set(0);
         own.kept.borrow_mut().push(Kept { name, cut_sequence, run_names, segment_names });
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::Checkpoints, 1);
-        metrics.add(Count::CheckpointBytes, size_bytes);
-        let took_ms = self.world.now().since(begun).as_millis() as u64;
+        let probe = &self.kit.probe;
+        probe.add(Count::Checkpoints, 1);
+        probe.add(Count::CheckpointBytes, size_bytes);
+        let took_ms = self.kit.world.now().since(begun).as_millis() as u64;
         tracing::debug!(shard, host_count, size_bytes, took_ms, "checkpoint");
         Ok(())
     }
@@ -252,8 +252,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn totals_entry(&self, lsn: u64) -> Entry {
         let mut totals = self.totals.borrow().clone();
         totals.add_run(&self.full_metrics());
-        totals.span_ms += self.world.now().since(self.begun).as_millis() as u64;
-        let (is_last, mut image) = (self.draining.get(), Vec::new());
+        totals.span_ms += self.kit.world.now().since(self.begun).as_millis() as u64;
+        let (is_last, mut image) = (self.kit.life.is_draining(), Vec::new());
         totals.pack(&mut Pack(&mut image));
         Entry::Totals { lsn, is_last, image }
     }
@@ -271,7 +271,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Packs the cold hosts. Those that come back meanwhile are packed again, as hosts.
     async fn pack_cold(&self, writer: &mut CheckpointWriter<W::File>) -> Result<(), JournalError> {
-        let (begun, mut bytes, mut part) = (self.world.now(), 0, 0);
+        let (begun, mut bytes, mut part) = (self.kit.world.now(), 0, 0);
         loop {
             let image = self.with_lore(|lore| lore.pack_cold(&mut part));
             if image.is_empty() {
@@ -291,7 +291,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         journal: &Journal<W>,
         writer: &mut CheckpointWriter<W::File>,
     ) -> Result<u64, JournalError> {
-        let (begun, mut bytes, mut slot, mut host_count) = (self.world.now(), 0, 0, 0);
+        let (begun, mut bytes, mut slot, mut host_count) = (self.kit.world.now(), 0, 0, 0);
         loop {
             if slot as usize >= self.frontier.borrow().slot_count() {
                 return Ok(host_count);
@@ -319,11 +319,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Lets others have their turn, and the disk its rest.
     async fn pace_checkpoint(&self, begun: Time, bytes: u64) {
-        self.world.yield_now().await;
+        self.kit.world.yield_now().await;
         let due_ns = bytes.saturating_mul(1_000_000_000) / CHECKPOINT_BYTES_PER_SECOND;
         let due = begun + Duration::from_nanos(due_ns);
-        if !self.ended.get() && due > self.world.now() {
-            self.world.sleep_until(due).await;
+        if !self.kit.life.is_ended() && due > self.kit.world.now() {
+            self.kit.world.sleep_until(due).await;
         }
     }
 
@@ -337,8 +337,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             (kept[0].name, kept[0].cut_sequence)
         };
-        remove_before(&self.world, &state_dir(self.index), oldest, first_journal).await?;
-        if self.index.0 == 0 {
+        remove_before(&self.kit.world, &state_dir(self.kit.index), oldest, first_journal).await?;
+        if self.kit.index.0 == 0 {
             self.remove_former().await?;
         }
         let kept = own.kept.borrow();
@@ -352,17 +352,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// What shards have left that are no more.
     async fn remove_former(&self) -> Result<(), JournalError> {
-        let former = self.plan.past.map_or(0, |past| past.shard_count);
-        for shard in self.plan.placement.shard_count()..former {
+        let former = self.kit.plan.past.map_or(0, |past| past.shard_count);
+        for shard in self.kit.plan.placement.shard_count()..former {
             let directory = state_dir(ShardIndex(shard));
             let text = directory.display().to_string();
             let failed = |doing, error| JournalError::Disk { doing, name: text.clone(), error };
-            let names = match self.world.list(&directory).await {
+            let names = match self.kit.world.list(&directory).await {
                 Err(DiskError::NotFound) => continue,
                 names => names.map_err(|error| failed("list", error))?,
             };
             for name in names {
-                let removed = self.world.remove(&directory.join(name)).await;
+                let removed = self.kit.world.remove(&directory.join(name)).await;
                 removed.map_err(|error| failed("remove files of", error))?;
             }
         }
@@ -370,7 +370,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     pub(super) fn clocks(&self) -> Clocks {
-        Clocks::of(&self.world, self.plan.settings.crawl_delay_ms_max)
+        Clocks::of(&self.kit.world, self.kit.plan.settings.crawl_delay_ms_max)
     }
 }
 

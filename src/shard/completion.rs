@@ -12,16 +12,16 @@
 //! A peer acknowledges links when its own journal has them (or URL seen knows them): one message
 //! for many, by their count. Belongs to one core.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::limits::COMPLETION_COUNT_MAX;
 use crate::base::notify::Notify;
 use crate::base::watermark::Watermark;
-use crate::crawl::flow::{Mail, Message, Outcome, Queued, ShardIndex};
+use crate::crawl::flow::{Message, Outcome, Queued, ShardIndex};
 use crate::crawl::frontier::HostId;
 use crate::crawl::journal;
 use crate::crawl::metrics::{Count, is_failure};
 use crate::crawl::store::Position;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -114,7 +114,7 @@ impl Promises {
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// A URL has come to its end; its record and its links are on their way to the disk.
     pub(super) fn end(
         &self,
@@ -124,7 +124,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         record: Option<Stored>,
     ) {
         if self.journal.is_none() {
-            let fingerprint = queued.url.fingerprint(&self.plan.hash_key);
+            let fingerprint = queued.url.fingerprint(&self.kit.plan.hash_key);
             return self.frontier.borrow_mut().complete(host, fingerprint);
         }
         let sent_counts = self.promises.peers.iter().map(|peer| peer.sent_count.get()).collect();
@@ -169,22 +169,22 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 peer.kept.reached(sent_count.unwrap_or(0)).await;
             }
             let Some(end) = promises.ends.borrow_mut().pop_front() else { continue };
-            self.metrics.borrow_mut().add(Count::UrlsEnded, 1);
-            let fingerprint = end.queued.url.fingerprint(&self.plan.hash_key);
+            self.kit.probe.add(Count::UrlsEnded, 1);
+            let fingerprint = end.queued.url.fingerprint(&self.kit.plan.hash_key);
             let is_page = end.record.is_some_and(|record| record.is_page);
             // In the same breath as the entry: a checkpoint has both or neither.
             self.totals.borrow_mut().ended(end.outcome, is_page);
             journal.append(|out| {
                 if is_failure(end.outcome) {
-                    journal::push_dead(out, &end.queued, end.outcome, self.world.wall());
+                    journal::push_dead(out, &end.queued, end.outcome, self.kit.world.wall());
                 } else {
-                    let host = end.queued.url.host_key(&self.plan.hash_key);
+                    let host = end.queued.url.host_key(&self.kit.plan.hash_key);
                     journal::push_ended(out, host, fingerprint, end.outcome, is_page);
                 }
             });
             self.frontier.borrow_mut().complete(end.host, fingerprint);
             if promises.ends.borrow().is_empty() {
-                self.wake.poke();
+                self.kit.wake.poke();
             }
         }
     }
@@ -215,11 +215,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             for (index, through_count) in kept_counts.into_iter().enumerate() {
                 if through_count > 0 {
-                    let kept = Message::LinksKept { by: self.index, through_count };
+                    let kept = Message::LinksKept { by: self.kit.index, through_count };
                     self.mesh.borrow_mut().post(ShardIndex(index as u16), kept);
                 }
             }
-            self.wake.poke();
+            self.kit.wake.poke();
         }
     }
 

@@ -12,12 +12,11 @@
 //! one that left in between would be in neither part. So whoever is written as cold has been so
 //! since before the cut, and no entry of the journal behind the cut is in its page count.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::limits::{SWEEP_STEP_COUNT, SWEEP_STEPS_PER_SECOND, SWEEP_STEPS_PER_SECOND_MAX};
-use crate::crawl::flow::Mail;
 use crate::crawl::frontier::Sweep;
 use crate::crawl::metrics::Count;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -30,20 +29,20 @@ pub(super) struct Cooling {
     uncooled_count: Cell<u64>,
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Once a second: lets cold hosts go, step by step.
     pub(super) async fn cool_hosts(&self) {
         let (slot_count, is_crowded) = {
             let frontier = self.frontier.borrow();
-            let is_crowded = frontier.host_count() > self.plan.settings.host_memory_count;
+            let is_crowded = frontier.host_count() > self.kit.plan.settings.host_memory_count;
             (frontier.slot_count(), is_crowded)
         };
         let steps = if is_crowded { SWEEP_STEPS_PER_SECOND_MAX } else { SWEEP_STEPS_PER_SECOND };
         for step in 0..steps.min(slot_count.div_ceil(SWEEP_STEP_COUNT)) {
             if step > 0 {
-                self.world.yield_now().await;
+                self.kit.world.yield_now().await;
             }
-            if self.cooling.is_held.get() || self.draining.get() {
+            if self.cooling.is_held.get() || self.kit.life.is_draining() {
                 return;
             }
             self.sweep();
@@ -58,17 +57,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Counts what the frontier alone has seen.
     pub(super) fn count_returned(&self) {
         let figures = self.frontier.borrow().figures();
-        let mut metrics = self.metrics.borrow_mut();
+        let probe = &self.kit.probe;
         for (count, known, now) in [
             (Count::HostsReturned, &self.cooling.returned_count, figures.returned_count),
             (Count::HostsUncooled, &self.cooling.uncooled_count, figures.uncooled_count),
         ] {
-            metrics.add(count, now - known.replace(now));
+            probe.add(count, now - known.replace(now));
         }
     }
 
     fn sweep(&self) {
-        let (settings, now) = (&self.plan.settings, self.world.now());
+        let (settings, now) = (&self.kit.plan.settings, self.kit.world.now());
         let sweep = Sweep {
             slot_count: SWEEP_STEP_COUNT,
             now,
@@ -87,6 +86,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
             may_leave
         });
-        self.metrics.borrow_mut().add(Count::HostsCooled, left_count as u64);
+        self.kit.probe.add(Count::HostsCooled, left_count as u64);
     }
 }

@@ -8,13 +8,12 @@
 //! has been given back by then. A site that is asked without a delay has a page at a time, and its
 //! payloads come together all the same.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::limits;
 use crate::base::oneshot;
 use crate::base::race::{First, race};
-use crate::crawl::flow::Mail;
 use crate::crawl::metrics::Stage;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::warc::{PayloadDigest, Sha1};
 use std::time::Duration;
 
@@ -52,7 +51,7 @@ impl DigestDesk {
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// The digest of what stands behind the head of a response.
     pub(super) async fn digest(&self, response: &mut Vec<u8>, head_len: usize) -> Sha1 {
         let (done, mut result) = oneshot::channel();
@@ -82,15 +81,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Until nobody is under way who may bring another payload, or it has been long enough.
     async fn digest_company(&self) {
         // The other visits of this turn of the core bring theirs, and new ones are begun.
-        self.world.yield_now().await;
+        self.kit.world.yield_now().await;
         if self.digesting.borrow().waiting.len() < self.active_count.get() {
             let span = Duration::from_micros(limits::DIGEST_GATHER_US);
-            self.world.sleep_until(self.world.now() + span).await;
+            self.kit.world.sleep_until(self.kit.world.now() + span).await;
         }
     }
 
     fn work_off_digests(&self) {
-        self.spend(Stage::Digest, || self.digesting.borrow_mut().work_off());
+        self.kit.spend(Stage::Digest, || self.digesting.borrow_mut().work_off());
     }
 }
 

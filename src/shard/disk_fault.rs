@@ -7,13 +7,13 @@
 //! [`Ledger`] holds the figures until the store has synced so far. Belongs to one core.
 
 use super::checkpoints::as_store_error;
+use super::probe::Probe;
 use super::{Notice, Shard};
 use crate::base::Time;
 use crate::base::limits::{DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN, PROMISE_CHECK_MS};
-use crate::crawl::flow::Mail;
-use crate::crawl::metrics::{Count, Metrics};
+use crate::crawl::metrics::Count;
 use crate::crawl::store::{Position, StoreError};
-use crate::io::{Outbox, World};
+use crate::io::World;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -40,17 +40,17 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn settle(&mut self, synced_through: u64, metrics: &mut Metrics) {
+    fn settle(&mut self, synced_through: u64, probe: &Probe) {
         while let Some((mark, count, amount)) = self.entries.front().copied()
             && mark <= synced_through
         {
-            metrics.add(count, amount);
+            probe.add(count, amount);
             self.entries.pop_front();
         }
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Counts what was stored at `position` once it is durable.
     pub(super) fn count_stored(&self, position: &Position) {
         self.settle();
@@ -70,7 +70,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Counts what has become durable.
     pub(super) fn settle(&self) {
         let synced_through = self.store.synced_through();
-        self.disk.ledger.borrow_mut().settle(synced_through, &mut self.metrics.borrow_mut());
+        self.disk.ledger.borrow_mut().settle(synced_through, &self.kit.probe);
     }
 
     /// Why nothing is started: the disk fails.
@@ -83,21 +83,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Once a second: tells of a failure, and tries the disk again when its time has come.
     pub(super) fn mind_disk(self: &Rc<Self>) {
         let Some(error) = self.disk_failure() else { return };
-        let (care, now) = (&self.disk, self.world.now());
+        let (care, now) = (&self.disk, self.kit.world.now());
         let is_new = care.told.borrow().is_none();
         if is_new {
             care.retry_ms.set(DISK_RETRY_MS_MIN);
             care.retry_at.set(now + Duration::from_millis(DISK_RETRY_MS_MIN));
-            self.metrics.borrow_mut().add(Count::DiskPauses, 1);
+            self.kit.probe.add(Count::DiskPauses, 1);
         }
         if care.told.borrow().as_ref() != Some(&error)
-            && self.notice(Notice::DiskFailed { shard: self.index, error: error.clone() })
+            && self.kit.notice(Notice::DiskFailed { shard: self.kit.index, error: error.clone() })
         {
             *care.told.borrow_mut() = Some(error);
         }
         if now >= care.retry_at.get() && !care.is_trying.replace(true) {
             let shard = self.clone();
-            self.beside(async move { shard.try_disk().await });
+            self.kit.beside(async move { shard.try_disk().await });
         }
     }
 
@@ -107,12 +107,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         care.is_trying.set(false);
         if recovered.is_ok() {
             *care.told.borrow_mut() = None;
-            self.notice(Notice::DiskWorks(self.index));
-            return self.wake.poke();
+            self.kit.notice(Notice::DiskWorks(self.kit.index));
+            return self.kit.wake.poke();
         }
         let retry_ms = (care.retry_ms.get() * 2).min(DISK_RETRY_MS_MAX);
         care.retry_ms.set(retry_ms);
-        care.retry_at.set(self.world.now() + Duration::from_millis(retry_ms));
+        care.retry_at.set(self.kit.world.now() + Duration::from_millis(retry_ms));
     }
 
     async fn recover_files(&self) -> Result<(), StoreError> {
@@ -130,7 +130,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn is_put_away(self: &Rc<Self>) -> bool {
         if !self.disk.is_closing.replace(true) {
             let shard = self.clone();
-            self.beside(async move { shard.put_away().await });
+            self.kit.beside(async move { shard.put_away().await });
         }
         self.disk.is_closed.get()
     }
@@ -139,22 +139,22 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         // In vain if the disk fails: the ends are told when it has recovered.
         let _ = self.store.sync().await;
         while !self.promises.are_kept() {
-            if self.halted.get() {
+            if self.kit.life.is_halted() {
                 return;
             }
-            let soon = self.world.now() + Duration::from_millis(PROMISE_CHECK_MS);
-            self.world.sleep_until(soon).await;
+            let soon = self.kit.world.now() + Duration::from_millis(PROMISE_CHECK_MS);
+            self.kit.world.sleep_until(soon).await;
         }
         while self.close_files().await.is_err() {
             while self.disk_failure().is_some() {
-                if self.halted.get() {
+                if self.kit.life.is_halted() {
                     return;
                 }
-                let soon = self.world.now() + Duration::from_millis(DISK_RETRY_MS_MIN);
-                self.world.sleep_until(soon).await;
+                let soon = self.kit.world.now() + Duration::from_millis(DISK_RETRY_MS_MIN);
+                self.kit.world.sleep_until(soon).await;
             }
         }
-        self.wake.poke();
+        self.kit.wake.poke();
     }
 
     /// Closes all files, if they are not closed yet.
@@ -175,14 +175,14 @@ mod tests {
 
     #[test]
     fn a_page_is_counted_when_its_bytes_are_durable_and_not_before() {
-        let (mut ledger, mut metrics) = (Ledger::default(), Metrics::new());
+        let (mut ledger, probe) = (Ledger::default(), Probe::new());
         ledger.entries.extend([(100, Count::Pages, 1), (200, Count::Pages, 1)]);
-        ledger.settle(99, &mut metrics);
-        assert_eq!(metrics.count(Count::Pages), 0);
-        ledger.settle(100, &mut metrics);
-        assert_eq!(metrics.count(Count::Pages), 1);
-        ledger.settle(1_000, &mut metrics);
-        ledger.settle(1_000, &mut metrics);
-        assert_eq!(metrics.count(Count::Pages), 2);
+        ledger.settle(99, &probe);
+        assert_eq!(probe.count(Count::Pages), 0);
+        ledger.settle(100, &probe);
+        assert_eq!(probe.count(Count::Pages), 1);
+        ledger.settle(1_000, &probe);
+        ledger.settle(1_000, &probe);
+        assert_eq!(probe.count(Count::Pages), 2);
     }
 }

@@ -6,18 +6,18 @@
 //! message, and until then the host that wanted it is parked. A parked host runs no errands, so an
 //! errand that leads to one is answered at once: two hosts can never wait for each other.
 
+use super::Shard;
 use super::page::by_status;
 use super::robots::Settled;
 use super::turns::Hands;
-use super::{Notice, Shard};
 use crate::base::limits;
 use crate::crawl::fetch::{Answer, Sink};
-use crate::crawl::flow::{Class, Mail, Message, Outcome, RobotsAnswer, ShardIndex, Via};
+use crate::crawl::flow::{Class, Message, Outcome, RobotsAnswer, ShardIndex, Via};
 use crate::crawl::frontier::{HostId, Queued};
 use crate::crawl::journal::Entry;
 use crate::crawl::metrics::Count;
 use crate::crawl::resolve::RobotsVersion;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::http::{DecodeError, Decoder, DecoderPool, ResponseHead, Validators};
 use crate::proto::url::Url;
 use std::collections::HashMap;
@@ -71,12 +71,12 @@ pub(super) enum Reading {
     Sent,
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Queues an errand at the host that it leads to, which is ours.
     pub(super) fn take_errand(&self, target: Url, errand: Errand) {
         let unreachable = RobotsAnswer::Unreachable;
         let is_new =
-            self.frontier.borrow().host_by_key(target.host_key(&self.plan.hash_key)).is_none();
+            self.frontier.borrow().host_by_key(target.host_key(&self.kit.plan.hash_key)).is_none();
         let host = self.frontier.borrow_mut().host_for(&target);
         let Ok(host) = host else { return self.answer_errand(&errand, unreachable) };
         if let Some(journal) = self.journal.as_ref().filter(|_| is_new) {
@@ -87,7 +87,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let mut errands = self.errands.borrow_mut();
         if is_parked || errands.waiting.len() >= limits::ERRAND_COUNT_MAX {
             drop(errands);
-            self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
+            self.kit.probe.add(Count::ErrandsRefused, 1);
             return self.answer_errand(&errand, unreachable);
         }
         let waiting = errands.waiting.entry(target.as_str().into()).or_default();
@@ -105,10 +105,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             tries: 0,
             trail: Box::default(),
         };
-        if !self.frontier.borrow_mut().requeue(host, queued, self.world.now()) {
+        if !self.frontier.borrow_mut().requeue(host, queued, self.kit.world.now()) {
             return self.fail_errand(&target);
         }
-        self.wake.poke();
+        self.kit.wake.poke();
     }
 
     /// Runs the errands that wait for `queued`, a robots.txt that some origin was redirected to.
@@ -127,7 +127,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let (mut answer, body) = self.fetch_robots(url, address, None).await;
         let outcome = by_status(&answer);
         self.finish_request(host, url, &answer, answer.outcome, hands).await;
-        let is_last = queued.tries_made() >= self.plan.settings.retry_count_max;
+        let is_last = queued.tries_made() >= self.kit.plan.settings.retry_count_max;
         if answer.says_nothing() && !is_last {
             return self.ask_errand_again(host, queued, answer);
         }
@@ -150,7 +150,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let wait = if answer.was_stale { Duration::ZERO } else { self.retry_wait(host, &queued) };
         // Sent or not, each counts: a host is parked meanwhile.
         queued.tries += 1;
-        self.metrics.borrow_mut().add(Count::Retries, 1);
+        self.kit.probe.add(Count::Retries, 1);
         self.frontier.borrow_mut().retry_at(host, queued, next.max(answer.ended + wait));
         self.client.recycle(answer.response);
         self.release(host, next);
@@ -171,7 +171,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn answer_errand(&self, errand: &Errand, answer: RobotsAnswer) {
-        if errand.asker == self.index {
+        if errand.asker == self.kit.index {
             self.errand_answered(&errand.origin, &answer);
         } else {
             let message = Message::RobotsAnswered { origin: errand.origin.clone(), answer };
@@ -184,7 +184,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let parked = self.errands.borrow_mut().parked.remove(origin);
         let Some((host, queued)) = parked else { return };
         self.frontier.borrow_mut().host_data(host).is_parked = false;
-        let now = self.world.now();
+        let now = self.kit.world.now();
         let settled = Settled {
             answer,
             version: RobotsVersion::default(),
@@ -193,7 +193,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             next: now,
         };
         self.settle_robots(host, queued, settled);
-        self.wake.poke();
+        self.kit.wake.poke();
     }
 
     /// Keeps the host busy until the errand for its origin is answered.
@@ -228,7 +228,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             last_modified: known.and_then(|known| known.last_modified.as_deref()),
         };
         let answer = self.client.fetch_if_changed(url, address, known, &mut sink).await;
-        self.metrics.borrow_mut().add(Count::RobotsFetched, 1);
+        self.kit.probe.add(Count::RobotsFetched, 1);
         self.store_plainly(url, &answer).await;
         (answer, sink.finish())
     }
@@ -262,7 +262,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                     if self.errands.borrow_mut().move_to(&errand.origin, target, hops) {
                         return Reading::Moved;
                     }
-                    self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
+                    self.kit.probe.add(Count::ErrandsRefused, 1);
                     return unreachable;
                 }
                 self.send_errand(target, Errand { hops, ..errand.clone() });
@@ -274,8 +274,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn send_errand(&self, target: Url, errand: Errand) {
-        let owner = self.plan.placement.of_host(target.host_key(&self.plan.hash_key));
-        if owner == self.index {
+        let owner = self.kit.plan.placement.of_host(target.host_key(&self.kit.plan.hash_key));
+        if owner == self.kit.index {
             return self.take_errand(target, errand);
         }
         let Errand { origin, asker, hops } = errand;

@@ -4,21 +4,21 @@
 //! They are relative to the URL that was asked for: a `<base>` speaks for the markup alone (RFC
 //! 8288 3.1). Directives in X-Robots-Tag hold for them, and those of the page's meta elements too.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::limits::HEAD_LINK_COUNT_MAX;
 use crate::crawl::fetch::Answer;
-use crate::crawl::flow::{Mail, Queued};
+use crate::crawl::flow::Queued;
 use crate::crawl::metrics::Count;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::html::{Page, Rel, RobotsMeta, refresh_url};
 use crate::proto::http::{ResponseHead, header_links};
 use std::borrow::Cow;
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     pub(super) fn route_head_links(&self, queued: &Queued, page: Option<&Page>, answer: &Answer) {
         let head = answer.head.as_ref().filter(|head| (200..300).contains(&head.status()));
         let Some(head) = head else { return };
-        let takes_nofollow = self.plan.settings.follow_nofollow;
+        let takes_nofollow = self.kit.plan.settings.follow_nofollow;
         let mut found = named(head, takes_nofollow);
         if found.is_empty() {
             return;
@@ -30,14 +30,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         head.all("x-robots-tag").for_each(|value| robots.add_header(value));
         let depth = queued.depth.saturating_add(1);
         let is_barred =
-            (robots.nofollow && !takes_nofollow) || depth > self.plan.settings.depth_max;
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::LinksFound, found_count as u64);
+            (robots.nofollow && !takes_nofollow) || depth > self.kit.plan.settings.depth_max;
+        let probe = &self.kit.probe;
+        probe.add(Count::LinksFound, found_count as u64);
         if is_barred {
-            return metrics.add(Count::LinksOutside, found_count as u64);
+            return probe.add(Count::LinksOutside, found_count as u64);
         }
-        drop(metrics);
-        let (hrefs, now) = (found.iter().map(|href| &**href), self.world.now());
+        let (hrefs, now) = (found.iter().map(|href| &**href), self.kit.world.now());
         let tally = self.links.borrow_mut().route(self, &queued.url, hrefs, depth, now);
         self.count_links(tally);
         self.tell_left_out(&queued.url, over_count);

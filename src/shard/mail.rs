@@ -5,12 +5,12 @@ use super::turns::Wanted;
 use super::{Notice, Pulse, Reply, Shard};
 use crate::crawl::flow::{Command, Mail, Message, Ticket};
 use crate::crawl::metrics::Count;
-use crate::io::{Inbox, Outbox, World};
+use crate::io::{Inbox, World};
 use std::rc::Rc;
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     pub(super) async fn take_mail(self: Rc<Self>, inbox: impl Inbox<Mail>) {
-        while !self.ended.get() {
+        while !self.kit.life.is_ended() {
             match inbox.receive().await {
                 Mail::Command(command) => self.obey(command),
                 Mail::Batch { from, messages } => {
@@ -19,10 +19,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                     messages.into_iter().for_each(|message| self.take_message(message));
                     self.owe(from, link_count);
                     // A flood of batches must not keep the visits from running.
-                    self.world.yield_now().await;
+                    self.kit.world.yield_now().await;
                 }
             }
-            self.wake.poke();
+            self.kit.wake.poke();
         }
     }
 
@@ -30,7 +30,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn obey(&self, command: Command) {
         match command {
             Command::Open => {
-                self.is_open.set(true);
+                self.kit.life.open();
                 self.begin_checkpoints();
             }
             Command::Seeds(candidates) => self.take_seeds(candidates),
@@ -41,8 +41,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 self.budget_called_in.set(false);
             }
             Command::CallBudgetIn => self.budget_called_in.set(true),
-            Command::Drain => self.draining.set(true),
-            Command::Halt => self.halted.set(true),
+            Command::Drain => self.kit.life.drain(),
+            Command::Halt => self.kit.life.halt(),
         }
     }
 
@@ -50,9 +50,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let is_idle = self.is_idle();
         let (sent_count, received_count) = self.mesh.borrow().counts();
         self.settle();
-        let page_count = self.metrics.borrow().count(Count::Pages);
-        let shard = self.index;
-        self.notice(Notice::Pulse(Pulse {
+        let page_count = self.kit.probe.count(Count::Pages);
+        let shard = self.kit.index;
+        self.kit.notice(Notice::Pulse(Pulse {
             shard,
             round,
             is_idle,
@@ -65,14 +65,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn take_message(&self, message: Message) {
         match message {
             Message::Links(parcel) => {
-                let now = self.world.now();
+                let now = self.kit.world.now();
                 let tally = self.links.borrow_mut().take(self, &parcel, now);
                 self.count_links(tally);
             }
             Message::LinksKept { by, through_count } => self.promises.links_kept(by, through_count),
             Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };
-                let now = self.world.now();
+                let now = self.kit.world.now();
                 let granted = self.turns.borrow_mut().ask(place, wanted, now);
                 if granted {
                     self.grant(place, wanted);

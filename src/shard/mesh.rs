@@ -8,17 +8,17 @@ use crate::crawl::flow::{Candidate, Mail, Message, Parcel, ShardIndex};
 use crate::io::Outbox;
 use crate::proto::url::UrlId;
 
-pub struct Mesh<O> {
+pub struct Mesh {
     index: ShardIndex,
-    peers: Vec<Option<Peer<O>>>,
+    peers: Vec<Option<Peer>>,
     /// Messages handed over to mailboxes, and messages taken from ours: what the control thread
     /// compares to know that none is on its way.
     sent_count: u64,
     received_count: u64,
 }
 
-struct Peer<O> {
-    outbox: O,
+struct Peer {
+    outbox: Box<dyn Outbox<Mail>>,
     pending: Vec<Message>,
     /// Messages pending, each link for one.
     pending_count: usize,
@@ -26,11 +26,18 @@ struct Peer<O> {
     stuck: Option<Vec<Message>>,
 }
 
-impl<O: Outbox<Mail>> Mesh<O> {
+impl Mesh {
     /// Of shard `index`. `outboxes[i]` leads to shard i; the own one is `None`.
-    pub fn new(index: ShardIndex, outboxes: Vec<Option<O>>) -> Mesh<O> {
-        let peer = |outbox| Peer { outbox, pending: Vec::new(), pending_count: 0, stuck: None };
-        let peers = outboxes.into_iter().map(|outbox| outbox.map(peer)).collect();
+    pub fn new(index: ShardIndex, outboxes: Vec<Option<impl Outbox<Mail>>>) -> Mesh {
+        let mut peers = Vec::new();
+        for outbox in outboxes {
+            peers.push(outbox.map(|outbox| Peer {
+                outbox: Box::new(outbox),
+                pending: Vec::new(),
+                pending_count: 0,
+                stuck: None,
+            }));
+        }
         Mesh { index, peers, sent_count: 0, received_count: 0 }
     }
 
@@ -55,7 +62,7 @@ impl<O: Outbox<Mail>> Mesh<O> {
         }
     }
 
-    fn peer(&mut self, to: ShardIndex) -> &mut Peer<O> {
+    fn peer(&mut self, to: ShardIndex) -> &mut Peer {
         let peer = self.peers.get_mut(to.0 as usize).and_then(Option::as_mut);
         peer.expect("a shard posts to its peers only")
     }
@@ -114,8 +121,8 @@ mod tests {
     use super::*;
     use crate::base::hash_key::test_key;
     use crate::crawl::flow::{Class, Trail, Via};
+    use crate::io::Inbox;
     use crate::io::sim::Sim;
-    use crate::io::{Inbox, sim::SimOutbox};
     use crate::proto::url::Url;
 
     fn message() -> Message {
@@ -126,7 +133,7 @@ mod tests {
     fn a_full_mailbox_loses_nothing_and_keeps_the_order_of_batches() {
         let sim = Sim::new(1);
         let (outbox, inbox) = sim.mailbox::<Mail>(1);
-        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
+        let mut mesh: Mesh = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
         for _ in 0..3 {
             mesh.post(ShardIndex(1), message());
             mesh.flush();
@@ -144,7 +151,7 @@ mod tests {
     fn links_travel_in_parcels_among_other_messages_and_each_counts() {
         let sim = Sim::new(1);
         let (outbox, inbox) = sim.mailbox::<Mail>(1);
-        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
+        let mut mesh: Mesh = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
         let url = |number: usize| Url::parse(&format!("http://h.test/{number}")).expect("a URL");
         let mut post_links = |numbers: std::ops::Range<usize>| {
             for number in numbers {
@@ -181,7 +188,7 @@ mod tests {
     fn a_full_parcel_is_followed_by_another() {
         let sim = Sim::new(1);
         let (outbox, inbox) = sim.mailbox::<Mail>(1);
-        let mut mesh: Mesh<SimOutbox<Mail>> = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
+        let mut mesh: Mesh = Mesh::new(ShardIndex(0), vec![None, Some(outbox)]);
         let text = format!("http://h.test/{}", "x".repeat(4_000));
         let (class, via, trail) = (Class::Normal, Via::Link, Trail::default());
         let url = Url::parse(&text).expect("a URL");

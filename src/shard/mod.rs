@@ -25,6 +25,8 @@ mod head_links;
 mod health;
 mod image;
 mod inspection;
+mod kit;
+mod lifecycle;
 pub mod links;
 mod mail;
 mod memo;
@@ -35,6 +37,7 @@ mod pace;
 mod page;
 mod placement;
 mod politeness;
+mod probe;
 mod recovery;
 mod robots;
 mod sabotage;
@@ -58,10 +61,8 @@ pub use sabotage::Sabotage;
 pub use termination::{Pulse, Rounds, Verdict};
 
 use crate::base::limits;
-use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::race::race;
-use crate::base::watermark::Watermark;
 use crate::base::{HashKey, Time};
 use crate::crawl::config::{Settings, Stay};
 use crate::crawl::dedup::{Digests, NearTable};
@@ -77,16 +78,15 @@ use crate::io::{Inbox, Outbox, World};
 use crate::proto::http::DecoderPool;
 use crate::proto::url::{HostKey, Normaliser, UrlId, registrable_domain};
 use checkpoints::Checkpoints;
+use completion::Promises;
 use cooling::Cooling;
 use digesting::DigestDesk;
+use disk_fault::DiskCare;
 use errand::Errands;
 use hashbrown::{HashMap, HashSet};
 use health::Health;
+use kit::Kit;
 use links::{LinkDesk, Ways};
-use meter::Costs;
-
-use completion::Promises;
-use disk_fault::DiskCare;
 use mesh::Mesh;
 use pace::Pace;
 use recovery::State;
@@ -127,11 +127,9 @@ pub struct Past {
     pub shard_count: u16,
 }
 
-/// Owned by one core. `O` leads to the peers' mailboxes, `C` to the control thread.
-struct Shard<W: World, O, C> {
-    world: W,
-    index: ShardIndex,
-    plan: Plan,
+/// Owned by one core.
+struct Shard<W: World> {
+    kit: Rc<Kit<W>>,
     frontier: RefCell<Frontier<DiskSieve<W::File>, Pace>>,
     sieving: sieving::Sieving,
     tailing: tails::Tailing<W::File>,
@@ -164,16 +162,12 @@ struct Shard<W: World, O, C> {
     /// The state was dealt anew, and is in no checkpoint yet.
     is_dealt: bool,
     disk: DiskCare,
-    costs: Costs,
     links: RefCell<LinkDesk>,
     sowing: seeds::Sowing,
-    mesh: RefCell<Mesh<O>>,
-    control: C,
-    metrics: RefCell<Metrics>,
+    mesh: RefCell<Mesh>,
     /// What earlier runs amounted to, and with it what has ended in this one.
     totals: RefCell<Totals>,
     begun: Time,
-    wake: Notify,
     /// Visits under way.
     active_count: Cell<usize>,
     /// Hosts that have asked for a turn at an address or a domain, and wait for it.
@@ -183,13 +177,6 @@ struct Shard<W: World, O, C> {
     budget_asked: Cell<bool>,
     /// The control thread wants what cannot be spent: see [`BudgetDesk`].
     budget_called_in: Cell<bool>,
-    /// Every shard of the crawl is ready, so visits may begin.
-    is_open: Cell<bool>,
-    draining: Cell<bool>,
-    halted: Cell<bool>,
-    ended: Cell<bool>,
-    /// Of the shard nothing is wanted any more, once it has risen.
-    over: Watermark,
 }
 
 /// Questions to other shards that are open, by ticket.
@@ -218,10 +205,11 @@ where
     O: Outbox<Mail>,
     C: Outbox<Notice>,
 {
-    let shard = Rc::new(Shard::open(world, index, plan, outboxes, control).await?);
+    let kit = Kit::new(world, index, plan, control);
+    let shard = Rc::new(Shard::open(kit, outboxes).await?);
     let spawn = |stage: Stage, task: Pin<Box<dyn Future<Output = ()>>>| {
-        let owner = shard.clone();
-        shard.beside(async move { owner.spend_on(stage, task).await });
+        let kit = shard.kit.clone();
+        shard.kit.beside(async move { kit.spend_on(stage, task).await });
     };
     spawn(Stage::Mail, Box::pin(shard.clone().take_mail(inbox)));
     spawn(Stage::Mail, Box::pin(shard.clone().keep_sowing()));
@@ -234,24 +222,21 @@ where
     spawn(Stage::Schedule, Box::pin(shard.clone().keep_bodies()));
     let report = shard.live().await;
     // Who still waits for something would keep the shard, all its tables with it, for good.
-    shard.ended.set(true);
-    shard.over.step();
-    shard.world.yield_now().await;
+    shard.kit.life.finish();
+    shard.kit.world.yield_now().await;
     tracing::debug!("left of the shard: {} holders", Rc::strong_count(&shard));
     report
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     async fn open(
-        world: W,
-        index: ShardIndex,
-        plan: Plan,
-        outboxes: Vec<Option<O>>,
-        control: C,
-    ) -> Result<Shard<W, O, C>, ShardError> {
+        kit: Rc<Kit<W>>,
+        outboxes: Vec<Option<impl Outbox<Mail>>>,
+    ) -> Result<Shard<W>, ShardError> {
+        let (world, index, plan) = (&kit.world, kit.index, &kit.plan);
         let settings = &plan.settings;
         let agent = settings.user_agent();
-        let state = recovery::open(&world, index, &plan).await?;
+        let state = recovery::open(world, index, plan).await?;
         let State { frontier, health, robots, sitemaps, journal, checkpoints, .. } = state;
         let State { dead, recovery, is_dealt, totals, .. } = state;
         let store_settings = StoreSettings {
@@ -264,11 +249,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             ..StoreSettings::default()
         };
         let store =
-            WarcStore::open(&world, index.0, store_settings).await.map_err(ShardError::Store)?;
+            WarcStore::open(world, index.0, store_settings).await.map_err(ShardError::Store)?;
         let life = if plan.past.is_some() { Life::Resumed } else { Life::First };
-        let request_log = RequestLog::open(&world, index.0, life).await;
+        let request_log = RequestLog::open(world, index.0, life).await;
         let request_log = request_log.map_err(ShardError::Store)?;
-        let dead_letters = RequestLog::open_dead(&world, index.0, life).await;
+        let dead_letters = RequestLog::open_dead(world, index.0, life).await;
         let dead_letters = dead_letters.map_err(ShardError::Store)?;
         let tls = TlsPolicy::new(plan.extra_ca.as_deref(), settings.insecure_tls)
             .map_err(ShardError::Tls)?;
@@ -293,7 +278,6 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             dead_letters.write(&DeadLetter { at, outcome, tries, depth, via, url }).await;
         }
         Ok(Shard {
-            index,
             frontier: RefCell::new(frontier),
             sieving: sieving::Sieving::new(index),
             tailing: tails::Tailing::new(index),
@@ -322,54 +306,36 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             recovery: RefCell::new(recovery),
             is_dealt,
             disk: DiskCare::default(),
-            costs: Costs::default(),
             links: RefCell::new(LinkDesk::new(settings.link_memory_mb, own_key)),
             sowing: seeds::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
-            control,
-            metrics: RefCell::new(Metrics::new()),
             totals: RefCell::new(totals),
             begun: world.now(),
-            wake: Notify::default(),
             active_count: Cell::new(0),
             in_line_count: Cell::new(0),
             budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
             budget_asked: Cell::new(false),
             budget_called_in: Cell::new(false),
-            is_open: Cell::new(false),
-            draining: Cell::new(false),
-            halted: Cell::new(false),
-            ended: Cell::new(false),
-            over: Watermark::default(),
-            world,
-            plan,
+            kit: kit.clone(),
         })
     }
 
     /// From the state in hand to the last file closed.
     async fn live(self: &Rc<Self>) -> Result<Report, ShardError> {
         self.begin().await?;
-        let is_drained = self.spend_on(Stage::Schedule, self.schedule()).await;
+        let is_drained = self.kit.spend_on(Stage::Schedule, self.schedule()).await;
         if is_drained && let Err(error) = self.end_journal().await {
-            self.notice(Notice::StoreFailed { shard: self.index, error });
+            self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
         }
-        self.ended.set(true);
+        self.kit.life.end();
         self.end_sieving().await;
         self.end_tailing().await;
         if let Err(error) = self.close_files().await {
-            self.notice(Notice::StoreFailed { shard: self.index, error });
+            self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
         }
         let report = self.report();
         self.client.close_all();
         Ok(report)
-    }
-
-    /// Runs a task of the shard beside the others, until it ends or the shard does.
-    fn beside(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
-        let shard = self.clone();
-        self.world.spawn(async move {
-            race(task, shard.over.reached(1)).await;
-        });
     }
 
     /// The state is in hand: says so, once it can be had again.
@@ -378,9 +344,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.first_checkpoint().await.map_err(ShardError::Journal)?;
         }
         let recovery = self.recovery.take().map(Box::new);
-        let ready = Notice::Ready { shard: self.index, recovery };
+        let ready = Notice::Ready { shard: self.kit.index, recovery };
         // The control thread waits for this, and has nothing else to read.
-        assert!(self.control.try_send(ready).is_ok(), "an empty inbox has room");
+        assert!(self.kit.notice(ready), "an empty inbox has room");
         Ok(())
     }
 
@@ -388,7 +354,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn schedule(self: &Rc<Self>) -> bool {
         let mut drained = false;
         loop {
-            let now = self.world.now();
+            let now = self.kit.world.now();
             self.begin_turns(now);
             self.frontier.borrow_mut().advance(now);
             while self.may_start() {
@@ -404,36 +370,36 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.prod_sieve();
             self.prod_tails();
             let clear = self.mesh.borrow_mut().flush();
-            if self.halted.get() {
+            if self.kit.life.is_halted() {
                 return drained;
             }
             self.prod_checkpoints();
             let is_idle = self.active_count.get() == 0 && self.sowing.is_done();
-            let is_done = self.draining.get() && clear && is_idle;
+            let is_done = self.kit.life.is_draining() && clear && is_idle;
             let is_untold = is_done && !drained && self.is_put_away();
             if is_untold {
-                drained = self.notice(Notice::Drained(self.index));
+                drained = self.kit.notice(Notice::Drained(self.kit.index));
             }
             let due = self.frontier.borrow().next_due();
             let turn_due = self.turns.borrow().next_due();
             let mut until = due.into_iter().chain(turn_due).min();
             if !clear || (is_untold && !drained) {
-                self.metrics.borrow_mut().add(Count::MailboxesFull, u64::from(!clear));
+                self.kit.probe.add(Count::MailboxesFull, u64::from(!clear));
                 let soon = now + Duration::from_millis(limits::MESH_RETRY_MS);
                 until = Some(until.map_or(soon, |until| until.min(soon)));
             }
             match until {
                 Some(until) => {
-                    race(self.wake.wait(), self.world.sleep_until(until)).await;
+                    race(self.kit.wake.wait(), self.kit.world.sleep_until(until)).await;
                 }
-                None => self.wake.wait().await,
+                None => self.kit.wake.wait().await,
             }
         }
     }
 
     fn may_start(&self) -> bool {
-        let is_running = self.is_open.get() && !self.draining.get();
-        if !is_running || self.active_count.get() >= self.plan.settings.fetch_slots {
+        if !self.kit.life.is_open() || self.active_count.get() >= self.kit.plan.settings.fetch_slots
+        {
             return false;
         }
         if self.disk_failure().is_some() || !self.client.budget().has_room() {
@@ -454,7 +420,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             let mut frontier = self.frontier.borrow_mut();
             let planned = std::mem::take(&mut frontier.host_data(host).planned);
             if planned != Time::ZERO {
-                self.metrics.borrow_mut().record(Span::Lateness, now.since(planned));
+                self.kit.probe.record(Span::Lateness, now.since(planned));
             }
         } else {
             self.in_line_count.set(self.in_line_count.get() - 1);
@@ -465,10 +431,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let visiting = self.clone();
         let mut visit = Box::pin(async move { visiting.visit(host, turn).await });
         let shard = self.clone();
-        self.world.spawn(async move {
-            poll_fn(|context| shard.spend(Stage::Visit, || visit.as_mut().poll(context))).await;
+        self.kit.world.spawn(async move {
+            poll_fn(|context| shard.kit.spend(Stage::Visit, || visit.as_mut().poll(context))).await;
             shard.active_count.set(shard.active_count.get() - 1);
-            shard.wake.poke();
+            shard.kit.wake.poke();
         });
     }
 
@@ -482,7 +448,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn grant(&self, place: TurnPlace, wanted: Wanted) {
-        if wanted.asker == self.index {
+        if wanted.asker == self.kit.index {
             self.turn_granted(place, wanted.host);
         } else {
             let granted = Message::TurnGranted { place, host: wanted.host };
@@ -496,14 +462,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Some(id) => self.granted.borrow_mut().push_back((id, place)),
             None => self.return_turn(place, host, None),
         }
-        self.wake.poke();
+        self.kit.wake.poke();
     }
 
     fn return_turn(&self, place: TurnPlace, host: HostKey, used_at: Option<Time>) {
-        let owner = self.plan.placement.of_turn(&self.plan.hash_key, place);
-        if owner == self.index {
+        let owner = self.kit.plan.placement.of_turn(&self.kit.plan.hash_key, place);
+        if owner == self.kit.index {
             self.turns.borrow_mut().give_back(place, host, used_at);
-            self.wake.poke();
+            self.kit.wake.poke();
         } else {
             let message = Message::TurnReturned { place, host, used_at };
             self.mesh.borrow_mut().post(owner, message);
@@ -512,16 +478,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
     fn route(&self, candidate: Candidate) {
-        let host = candidate.url.host_key(&self.plan.hash_key);
+        let host = candidate.url.host_key(&self.kit.plan.hash_key);
         if self.is_own(host) {
             self.offer(candidate);
         } else {
-            self.send(candidate.url.id(&self.plan.hash_key), &candidate.lent());
+            self.send(candidate.url.id(&self.kit.plan.hash_key), &candidate.lent());
         }
     }
 
     fn offer(&self, candidate: Candidate) {
-        let now = self.world.now();
+        let now = self.kit.world.now();
         let note = |queued: &Queued<&str>| self.admitted(queued);
         let offered = self.frontier.borrow_mut().offer_noting(candidate, now, note);
         self.offered(offered);
@@ -536,9 +502,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Offered::Dropped(reason) if reason.is_trap() => Count::UrlsTrapped,
             Offered::Dropped(_) => Count::UrlsDropped,
         };
-        self.metrics.borrow_mut().add(count, 1);
+        self.kit.probe.add(count, 1);
         if count == Count::UrlsNew {
-            self.wake.poke();
+            self.kit.wake.poke();
         }
     }
 
@@ -554,22 +520,22 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Once a second: closes idle connections, lets hosts go and reports.
     async fn keep_house(self: Rc<Self>) {
         let second = Duration::from_secs(1);
-        let mut next = self.world.now() + second;
-        while !self.ended.get() {
-            self.world.sleep_until(next).await;
+        let mut next = self.kit.world.now() + second;
+        while !self.kit.life.is_ended() {
+            self.kit.world.sleep_until(next).await;
             next += second;
             self.client.close_idle();
             self.request_log.begin_flush();
             self.dead_letters.begin_flush();
             self.mind_disk();
             self.cool_hosts().await;
-            self.notice(Notice::Report(Box::new(self.report())));
+            self.kit.notice(Notice::Report(Box::new(self.report())));
         }
     }
 
     fn report(&self) -> Report {
         let frontier = self.frontier.borrow();
-        let effort = self.world.effort();
+        let effort = self.kit.world.effort();
         let gauges = self.tail_gauges(Gauges {
             syscalls: effort.syscall_count,
             pieces_received: effort.piece_count,
@@ -584,19 +550,19 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             waits: self.waits(&frontier),
             fetches_active: self.active_count.get() as u64,
             streams_open: (self.client.idle_count() + self.active_count.get()) as u64,
-            cpu_ns: self.world.cpu_ns(),
-            at_ns: self.world.now().0,
+            cpu_ns: self.kit.world.cpu_ns(),
+            at_ns: self.kit.world.now().0,
             ..self.body_gauges(self.sieve_gauges(&frontier))
         });
-        Report { shard: self.index, metrics: self.full_metrics(), gauges }
+        Report { shard: self.kit.index, metrics: self.full_metrics(), gauges }
     }
 
     /// What this run has counted so far, all of it.
     fn full_metrics(&self) -> Metrics {
         self.settle();
         self.count_returned();
-        let mut metrics = self.metrics.borrow().clone();
-        self.book_costs(&mut metrics);
+        let mut metrics = self.kit.probe.snapshot();
+        self.kit.meter.book(&self.kit.world, &mut metrics);
         self.count_bodies(&mut metrics);
         for (count, sum) in [
             (Count::ConnectionsCrowded, self.client.crowded_count()),
@@ -608,19 +574,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
         metrics
     }
-
-    /// True if the control thread had room for it. It reads fast; a lost report is made good by the
-    /// next, a lost pulse by the next round.
-    fn notice(&self, notice: Notice) -> bool {
-        let taken = self.control.try_send(notice).is_ok();
-        if !taken {
-            self.metrics.borrow_mut().add(Count::NoticesLost, 1);
-        }
-        taken
-    }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Ways for Shard<W, O, C> {
+impl<W: World> Ways for Shard<W> {
     type Sieve = DiskSieve<W::File>;
     type Data = Pace;
 
@@ -629,7 +585,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Ways for Shard<W, O, C> {
     }
 
     fn hash_key(&self) -> &HashKey {
-        &self.plan.hash_key
+        &self.kit.plan.hash_key
     }
 
     fn normaliser(&self) -> &Normaliser {
@@ -637,19 +593,19 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Ways for Shard<W, O, C> {
     }
 
     fn is_home(&self, host: &str) -> bool {
-        match self.plan.settings.stay {
+        match self.kit.plan.settings.stay {
             Stay::Web => true,
-            Stay::Domain => self.plan.homes.contains(registrable_domain(host)),
-            Stay::Host => self.plan.homes.contains(host),
+            Stay::Domain => self.kit.plan.homes.contains(registrable_domain(host)),
+            Stay::Host => self.kit.plan.homes.contains(host),
         }
     }
 
     fn is_own(&self, host: HostKey) -> bool {
-        self.plan.placement.of_host(host) == self.index
+        self.kit.plan.placement.of_host(host) == self.kit.index
     }
 
     fn send(&self, id: UrlId, candidate: &Candidate<&str>) {
-        let owner = self.plan.placement.of_host(id.host);
+        let owner = self.kit.plan.placement.of_host(id.host);
         self.promises.link_sent(owner);
         self.mesh.borrow_mut().post_link(owner, id, candidate);
     }

@@ -8,14 +8,12 @@ use crate::base::limits;
 use crate::base::oneshot;
 use crate::crawl::dedup;
 use crate::crawl::fetch::{Answer, Sink};
-use crate::crawl::flow::{
-    Candidate, Mail, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via,
-};
+use crate::crawl::flow::{Candidate, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via};
 use crate::crawl::frontier::{HostId, Queued};
 use crate::crawl::metrics::{Count, Span, Stage};
 use crate::crawl::parse::{Manner, Parsed, Parser};
 use crate::crawl::store::{Position, StoreError, StoredPage};
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::html::Page;
 use crate::proto::http::{ContentType, DecodeError, ResponseHead};
 use crate::proto::url::Url;
@@ -33,19 +31,19 @@ struct Judged {
 }
 
 /// Feeds the parser while the body arrives.
-struct PageSink<'a, W: World, O, C> {
-    shard: &'a Shard<W, O, C>,
+struct PageSink<'a, W: World> {
+    shard: &'a Shard<W>,
     is_sitemap: bool,
     parser: Option<Parser>,
     parse_ns: u64,
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C> {
+impl<W: World> Sink for PageSink<'_, W> {
     fn head(&mut self, head: &ResponseHead) -> bool {
         if (200..300).contains(&head.status()) {
             let mut decoders = self.shard.decoders.borrow_mut();
             let parser = if self.is_sitemap { Parser::sitemap } else { Parser::new };
-            let manner = Manner::of(&self.shard.plan.settings);
+            let manner = Manner::of(&self.shard.kit.plan.settings);
             self.parser = Some(parser(head, &mut decoders, manner));
         }
         true
@@ -53,11 +51,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
 
     fn body(&mut self, piece: &[u8]) {
         let PageSink { shard, parser, .. } = self;
-        let before_ns = shard.booked_ns();
+        let before_ns = shard.kit.meter.booked_ns();
         if let Some(parser) = parser {
-            shard.spend(Stage::Parse, || parser.push(piece));
+            shard.kit.spend(Stage::Parse, || parser.push(piece));
         }
-        self.parse_ns += self.shard.booked_ns() - before_ns;
+        self.parse_ns += self.shard.kit.meter.booked_ns() - before_ns;
     }
 
     fn held_bytes(&self) -> usize {
@@ -65,7 +63,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Sink for PageSink<'_, W, O, C
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     pub(super) async fn visit_page(
         self: &Rc<Self>,
         host: HostId,
@@ -83,32 +81,32 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let PageSink { parser, mut parse_ns, .. } = sink;
         let (outcome, target) = self.judge(&queued, &answer);
         self.finish_request(host, &queued.url, &answer, outcome, hands).await;
-        self.metrics.borrow_mut().outcome(outcome);
+        self.kit.probe.outcome(outcome);
         let next = self.pace(host, &queued.url, &answer, outcome);
         self.book(host, &queued.url, queued.tries_made(), &answer, outcome);
 
-        let before_ns = self.booked_ns();
+        let before_ns = self.kit.meter.booked_ns();
         let parsed = match parser {
             Some(parser) => {
-                self.spend(Stage::Parse, || parser.finish(&mut self.decoders.borrow_mut()))
+                self.kit.spend(Stage::Parse, || parser.finish(&mut self.decoders.borrow_mut()))
             }
             None => Parsed::default(),
         };
         answer.hold.iter().for_each(|hold| hold.note(answer.response.capacity()));
         if let Some(page) = &parsed.page {
-            self.spend(Stage::Links, || self.route_links(&queued, page, &answer));
+            self.kit.spend(Stage::Links, || self.route_links(&queued, page, &answer));
         }
         let (target, respelled) = match target {
             Some(target) if is_respelled(&queued.url, &target) => (None, Some(target)),
             target => (target, None),
         };
-        self.spend(Stage::Links, || {
+        self.kit.spend(Stage::Links, || {
             self.route_head_links(&queued, parsed.page.as_ref(), &answer);
         });
         if let Some(target) = target {
             self.route_redirect(&queued, target);
         }
-        parse_ns += self.booked_ns() - before_ns;
+        parse_ns += self.kit.meter.booked_ns() - before_ns;
         if is_sitemap && outcome.is_page() {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
@@ -116,9 +114,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let is_end = respelled.is_none() && self.is_end(&queued, &answer, outcome);
         if is_end {
             self.release(host, next);
-            self.wake.poke();
+            self.kit.wake.poke();
         }
-        let last_try = queued.tries_made() >= self.plan.settings.retry_count_max;
+        let last_try = queued.tries_made() >= self.kit.plan.settings.retry_count_max;
         let stored = if answer.head.is_some() && (!outcome.row().retry || last_try) {
             self.store_page(&queued.url, &mut answer, outcome, &parsed).await.map(Some)
         } else {
@@ -128,9 +126,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let is_page = matches!(stored, Ok(Some(_))) && outcome.is_page() && parsed.listed.is_none();
         if is_page {
             self.count_page();
-            let mut metrics = self.metrics.borrow_mut();
-            metrics.record(Span::Parse, std::time::Duration::from_nanos(parse_ns));
-            metrics.record(Span::Total, self.world.now().since(answer.started));
+            let probe = &self.kit.probe;
+            probe.record(Span::Parse, std::time::Duration::from_nanos(parse_ns));
+            probe.record(Span::Total, self.kit.world.now().since(answer.started));
         } else {
             self.refund_budget();
         }
@@ -151,8 +149,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed.
     pub(super) fn store_failed(&self, error: StoreError) {
-        self.draining.set(true);
-        self.notice(Notice::StoreFailed { shard: self.index, error });
+        self.kit.life.drain();
+        self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
     }
 
     /// What an answer amounts to, and where it redirects to.
@@ -180,7 +178,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let step = self.trail_step(&target);
         // To itself with its parameters in another order it may go once, and costs a try.
         let is_back = is_respelled(&queued.url, &target)
-            && (target == queued.url || queued.tries_made() >= self.plan.settings.retry_count_max)
+            && (target == queued.url
+                || queued.tries_made() >= self.kit.plan.settings.retry_count_max)
             || queued.trail.contains(&step);
         if is_back {
             return (Outcome::RedirectLoop, None);
@@ -196,13 +195,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// A URL's name in redirect trails and in the near-duplicate tables.
     pub(super) fn trail_step(&self, url: &Url) -> u64 {
-        url.fingerprint(&self.plan.hash_key).0 as u64
+        url.fingerprint(&self.kit.plan.hash_key).0 as u64
     }
 
     fn route_redirect(&self, queued: &Queued, target: Url) {
         if !self.is_home(target.host()) {
             self.tell_if_seed(queued, Outcome::Redirected);
-            return self.metrics.borrow_mut().add(Count::LinksOutside, 1);
+            return self.kit.probe.add(Count::LinksOutside, 1);
         }
         let trail: Trail =
             queued.trail.iter().copied().chain([self.trail_step(&queued.url)]).collect();
@@ -217,9 +216,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if let Some(head) = &answer.head {
             head.all("x-robots-tag").for_each(|value| robots.add_header(value));
         }
-        let follow_all = self.plan.settings.follow_nofollow;
+        let follow_all = self.kit.plan.settings.follow_nofollow;
         let depth = queued.depth.saturating_add(1);
-        let is_too_deep = depth > self.plan.settings.depth_max;
+        let is_too_deep = depth > self.kit.plan.settings.depth_max;
         let base = page.base_url(&queued.url);
         let mut barred = 0;
         let leading = page.links().filter(|link| {
@@ -229,14 +228,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             leads
         });
         let hrefs = leading.map(|link| link.href);
-        let now = self.world.now();
+        let now = self.kit.world.now();
         let tally = self.links.borrow_mut().route(self, &base, hrefs, depth, now);
         self.count_links(tally);
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::LinksFound, page.links().len() as u64);
-        metrics.add(Count::LinksOutside, barred);
-        metrics.add(Count::LinksRefused, u64::from(page.link_cut_count));
-        drop(metrics);
+        let probe = &self.kit.probe;
+        probe.add(Count::LinksFound, page.links().len() as u64);
+        probe.add(Count::LinksOutside, barred);
+        probe.add(Count::LinksRefused, u64::from(page.link_cut_count));
         self.tell_left_out(&queued.url, page.link_over_count);
     }
 
@@ -246,36 +244,36 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if link_count == 0 {
             return;
         }
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::LinksOverCap, link_count.into());
-        metrics.add(Count::PagesOverLinkCap, 1);
-        let page_count = metrics.count(Count::PagesOverLinkCap);
+        let probe = &self.kit.probe;
+        probe.add(Count::LinksOverCap, link_count.into());
+        probe.add(Count::PagesOverLinkCap, 1);
+        let page_count = probe.count(Count::PagesOverLinkCap);
         let is_power_of_ten = page_count == 10u64.pow(page_count.ilog10());
         if is_power_of_ten {
             tracing::warn!(
                 "{link_count} links of {url} are left out: a page may have {} \
                  (page_link_count_max). Shard {} has left out {} links of {page_count} pages so \
                  far; the CDXJ lines of these pages say links_left_out",
-                self.plan.settings.page_link_count_max,
-                self.index.0,
-                metrics.count(Count::LinksOverCap),
+                self.kit.plan.settings.page_link_count_max,
+                self.kit.index.0,
+                probe.count(Count::LinksOverCap),
             );
         }
     }
 
     /// Of links, all at once: see [`Shard::offered`] for one.
     pub(super) fn count_links(&self, tally: LinkTally) {
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::LinksRemembered, tally.remembered_count);
-        metrics.add(Count::LinksRefused, tally.refused_count);
-        metrics.add(Count::LinksOutside, tally.outside_count);
-        metrics.add(Count::UrlsKnown, tally.remembered_count + tally.known_count);
-        metrics.add(Count::UrlsNew, tally.queued_count);
-        metrics.add(Count::UrlsDeferred, tally.deferred_count);
-        metrics.add(Count::UrlsTrapped, tally.trapped_count);
-        metrics.add(Count::UrlsDropped, tally.dropped_count);
+        let probe = &self.kit.probe;
+        probe.add(Count::LinksRemembered, tally.remembered_count);
+        probe.add(Count::LinksRefused, tally.refused_count);
+        probe.add(Count::LinksOutside, tally.outside_count);
+        probe.add(Count::UrlsKnown, tally.remembered_count + tally.known_count);
+        probe.add(Count::UrlsNew, tally.queued_count);
+        probe.add(Count::UrlsDeferred, tally.deferred_count);
+        probe.add(Count::UrlsTrapped, tally.trapped_count);
+        probe.add(Count::UrlsDropped, tally.dropped_count);
         if tally.queued_count > 0 {
-            self.wake.poke();
+            self.kit.wake.poke();
         }
     }
 
@@ -291,7 +289,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.near.borrow().prefetch(simhash);
         }
         let digest = self.digest(&mut answer.response, answer.head_len).await;
-        let begun = self.world.now();
+        let begun = self.kit.world.now();
         let is_page = outcome.is_page();
         let bytes = (answer.response.len() - answer.head_len) as u64;
         let mut known = None;
@@ -312,14 +310,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let links_left_out = parsed.page.as_ref().map_or(0, |page| page.link_over_count);
         let judged = Judged { simhash: parsed.simhash, near, undecoded, links_left_out };
         let position = self.write(url, answer, outcome, digest, known.as_ref(), judged).await?;
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.record(Span::Store, self.world.now().since(begun));
+        let probe = &self.kit.probe;
+        probe.record(Span::Store, self.kit.world.now().since(begun));
         if is_page {
-            metrics.add(Count::BytesPayload, bytes);
-            metrics.add(Count::BytesDecoded, parsed.decoded_bytes);
-            metrics.add(Count::Revisits, u64::from(known.is_some()));
-            metrics.add(Count::NearDuplicates, u64::from(near.is_some()));
-            metrics.add(Count::BodiesUndecoded, u64::from(undecoded.is_some()));
+            probe.add(Count::BytesPayload, bytes);
+            probe.add(Count::BytesDecoded, parsed.decoded_bytes);
+            probe.add(Count::Revisits, u64::from(known.is_some()));
+            probe.add(Count::NearDuplicates, u64::from(near.is_some()));
+            probe.add(Count::BodiesUndecoded, u64::from(undecoded.is_some()));
         }
         Ok(position)
     }
@@ -377,21 +375,21 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             undecoded,
             links_left_out,
         };
-        let position = self.spend_on(Stage::Store, self.store.write(&page)).await?;
+        let position = self.kit.spend_on(Stage::Store, self.store.write(&page)).await?;
         self.count_stored(&position);
         // Into the response as it came, and from there into the record.
         let copied_bytes = answer.response.len() as u64 + position.length;
-        self.metrics.borrow_mut().add(Count::BytesCopied, copied_bytes);
+        self.kit.probe.add(Count::BytesCopied, copied_bytes);
         Ok(position)
     }
 
     async fn known_payload(&self, url: &Url, answer: &Answer, digest: Sha1) -> Option<Original> {
         let original = Original { url: url.as_str().into(), at_seconds: answer.at.unix_seconds() };
-        let owner = self.plan.placement.of_digest(&digest);
-        if owner == self.index {
+        let owner = self.kit.plan.placement.of_digest(&digest);
+        if owner == self.kit.index {
             return self.digests.borrow_mut().ask(&digest, original);
         }
-        let asker = self.index;
+        let asker = self.kit.index;
         let reply = self.ask_shard(owner, |ticket| Message::DigestAsked {
             digest,
             original,
@@ -408,11 +406,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let page = self.trail_step(url);
         let mut near = None;
         let mut replies = Vec::new();
-        for (owner, blocks) in dedup::masks(simhash, self.plan.placement.shard_count()) {
-            if owner == self.index {
+        for (owner, blocks) in dedup::masks(simhash, self.kit.plan.placement.shard_count()) {
+            if owner == self.kit.index {
                 near = near.or(self.near.borrow_mut().ask(simhash, page, blocks));
             } else {
-                let asker = self.index;
+                let asker = self.kit.index;
                 replies.push(self.ask_shard(owner, |ticket| Message::NearAsked {
                     simhash,
                     page,
@@ -438,7 +436,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     ) -> oneshot::Receiver<Reply> {
         let (ticket, receiver) = self.questions.borrow_mut().open();
         self.mesh.borrow_mut().post(owner, question(ticket));
-        self.wake.poke();
+        self.kit.wake.poke();
         receiver
     }
 }

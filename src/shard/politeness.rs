@@ -6,21 +6,21 @@
 use super::health::{self, Failure, Sign, Turning};
 use super::pace::{self, Clamped};
 use super::turns::{Hands, Wanted};
-use super::{Notice, Sabotage, Shard};
+use super::{Sabotage, Shard};
 use crate::base::Time;
 use crate::base::pack::Pack;
 use crate::crawl::fetch::Answer;
-use crate::crawl::flow::{Mail, Message, Outcome, Penalty, TurnPlace};
+use crate::crawl::flow::{Message, Outcome, Penalty, TurnPlace};
 use crate::crawl::frontier::{HostId, Origin, Queued};
 use crate::crawl::journal::{self, Entry};
 use crate::crawl::metrics::Count;
 use crate::crawl::resolve::pace_place;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::url::{HostKey, Url, registrable_domain};
 use std::net::IpAddr;
 use std::time::Duration;
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// After a request: when the host may be asked again, by its delay and by what it asked for.
     /// Counted from the moment at which the server had surely seen the request.
     pub(super) fn pace(&self, host: HostId, url: &Url, answer: &Answer, outcome: Outcome) -> Time {
@@ -31,15 +31,15 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if outcome == Outcome::Throttled
             && let Some(head) = &answer.head
             && let Some((until, clamped)) =
-                pace::retry_after(head, answer.seen_by, &self.world, &self.plan.settings)
-            && !self.is_sabotaged(Sabotage::RetryAfterIgnored)
+                pace::retry_after(head, answer.seen_by, &self.kit.world, &self.kit.plan.settings)
+            && !self.kit.is_sabotaged(Sabotage::RetryAfterIgnored)
         {
             if until > next
                 && let Some(journal) = &self.journal
             {
                 let until = self.clocks().wall_of(until);
                 journal.append(|out| {
-                    journal::push_waiting(out, url.host_key(&self.plan.hash_key), until)
+                    journal::push_waiting(out, url.host_key(&self.kit.plan.hash_key), until)
                 });
             }
             next = next.max(until);
@@ -83,20 +83,20 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let unit = self.wait_unit(host, url);
         let failure = Failure { at, cause, sign, is_first, unit };
         let key = (host, Origin::of(url));
-        let settings = &self.plan.settings;
-        let draw = self.world.random_u64();
+        let settings = &self.kit.plan.settings;
+        let draw = self.kit.world.random_u64();
         let turning = self.health.borrow_mut().failed(key, failure, settings, draw);
         self.note_health(host, url);
-        let mut metrics = self.metrics.borrow_mut();
+        let probe = &self.kit.probe;
         match turning {
             Turning::BackedOff | Turning::AskedOn => {}
             Turning::Opened => {
-                metrics.add(Count::BreakersOpened, 1);
+                probe.add(Count::BreakersOpened, 1);
                 // URLs that fail often lie side by side: the next one to be asked is another.
-                self.frontier.borrow_mut().rotate_queues(host, self.world.random_u64());
+                self.frontier.borrow_mut().rotate_queues(host, self.kit.world.random_u64());
             }
             Turning::GivenUp { is_news } => {
-                metrics.add(Count::OriginsGivenUp, u64::from(is_news));
+                probe.add(Count::OriginsGivenUp, u64::from(is_news));
                 let (origin, cause) = (url.origin(), cause.name());
                 // There may be a million: the summary counts them, the dead letters list them.
                 tracing::debug!(
@@ -112,7 +112,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             return;
         }
         if self.health.borrow_mut().recovered(host, Origin::of(url)) {
-            self.metrics.borrow_mut().add(Count::BreakersClosed, 1);
+            self.kit.probe.add(Count::BreakersClosed, 1);
         }
         self.note_health(host, url);
     }
@@ -141,32 +141,28 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn delay(&self, host: HostId, url: &Url) -> Duration {
         let asked_ms = self.robots.borrow().crawl_delay_ms(url.origin());
         let mut frontier = self.frontier.borrow_mut();
-        let delay = frontier.host_data(host).delay(asked_ms, &self.plan.settings);
-        if self.is_sabotaged(Sabotage::DelayShort) { delay * 9 / 10 } else { delay }
+        let delay = frontier.host_data(host).delay(asked_ms, &self.kit.plan.settings);
+        if self.kit.is_sabotaged(Sabotage::DelayShort) { delay * 9 / 10 } else { delay }
     }
 
     /// How long a URL waits for its next try.
     pub(super) fn retry_wait(&self, host: HostId, queued: &Queued) -> Duration {
         let unit = self.wait_unit(host, &queued.url);
-        let draw = self.world.random_u64();
-        health::retry_wait(queued.tries_made(), unit, &self.plan.settings, draw)
+        let draw = self.kit.world.random_u64();
+        health::retry_wait(queued.tries_made(), unit, &self.kit.plan.settings, draw)
     }
 
     fn wait_unit(&self, host: HostId, url: &Url) -> Duration {
-        self.delay(host, url).max(Duration::from_millis(self.plan.settings.retry_base_ms))
+        self.delay(host, url).max(Duration::from_millis(self.kit.plan.settings.retry_base_ms))
     }
 
     pub(super) fn tell_clamped(&self, what: &str, url: &Url, clamped: Option<Clamped>) {
         let Some(Clamped { asked_ms }) = clamped else { return };
-        self.metrics.borrow_mut().add(Count::DelaysClamped, 1);
-        let (origin, taken_ms) = (url.origin(), self.plan.settings.crawl_delay_ms_max);
+        self.kit.probe.add(Count::DelaysClamped, 1);
+        let (origin, taken_ms) = (url.origin(), self.kit.plan.settings.crawl_delay_ms_max);
         tracing::debug!(
             "{origin} asks for a {what} of {asked_ms} ms; by crawl_delay_ms_max it is {taken_ms} ms"
         );
-    }
-
-    pub(super) fn is_sabotaged(&self, sabotage: Sabotage) -> bool {
-        self.plan.sabotage == Some(sabotage)
     }
 
     /// The turns a visit begins with.
@@ -178,8 +174,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             Some(TurnPlace::Address(address)) => Some(address),
             _ => None,
         };
-        let has_limit = self.plan.settings.domain_delay_ms > 0;
-        let hash_key = &self.plan.hash_key;
+        let has_limit = self.kit.plan.settings.domain_delay_ms > 0;
+        let hash_key = &self.kit.plan.hash_key;
         let domain = has_limit.then(|| hash_key.hash(registrable_domain(name).as_bytes()) as u64);
         Hands { key: HostKey::of(hash_key, name), address, domain, has_domain: pace.holds_domain }
     }
@@ -193,8 +189,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             hands.has_domain = true;
             self.frontier.borrow_mut().host_data(host).holds_domain = true;
         }
-        let place = pace_place(address, self.plan.settings.ipv6_pace_prefix);
-        if hands.address == Some(place) || self.is_sabotaged(Sabotage::TurnSkipped) {
+        let place = pace_place(address, self.kit.plan.settings.ipv6_pace_prefix);
+        if hands.address == Some(place) || self.kit.is_sabotaged(Sabotage::TurnSkipped) {
             return true;
         }
         // The name has moved to another address since the turn was asked for.
@@ -210,18 +206,19 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// True if the turn is ours at once; else it is granted when it comes.
     fn ask_turn(&self, place: TurnPlace, host: HostKey) -> bool {
-        let settings = &self.plan.settings;
+        let settings = &self.kit.plan.settings;
         let delay_ms = match place {
             TurnPlace::Address(_) => settings.delay_ms,
             TurnPlace::Domain(_) => settings.domain_delay_ms,
         };
-        let is_short = self.is_sabotaged(Sabotage::DelayShort);
+        let is_short = self.kit.is_sabotaged(Sabotage::DelayShort);
         let delay_ms = if is_short { delay_ms * 9 / 10 } else { delay_ms };
         let delay_ms = u32::try_from(delay_ms).unwrap_or(u32::MAX);
-        let (owner, asker) = (self.plan.placement.of_turn(&self.plan.hash_key, place), self.index);
-        if owner == self.index {
+        let (owner, asker) =
+            (self.kit.plan.placement.of_turn(&self.kit.plan.hash_key, place), self.kit.index);
+        if owner == self.kit.index {
             let wanted = Wanted { host, asker, delay_ms };
-            return self.turns.borrow_mut().ask(place, wanted, self.world.now());
+            return self.turns.borrow_mut().ask(place, wanted, self.kit.world.now());
         }
         let message = Message::TurnWanted { place, host, asker, delay_ms };
         self.mesh.borrow_mut().post(owner, message);

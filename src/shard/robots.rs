@@ -3,19 +3,19 @@
 //! The URL that needs the rules waits meanwhile, and pays for failures with its tries. While the
 //! rules are unknown or unreachable nothing else of the origin is asked for.
 
+use super::Shard;
 use super::errand::{Errand, Reading};
 use super::health::Sign;
 use super::pace::Clamped;
 use super::page::by_status;
 use super::turns::Hands;
-use super::{Notice, Shard};
 use crate::base::Time;
 use crate::crawl::fetch::Answer;
-use crate::crawl::flow::{Mail, Outcome, RobotsAnswer};
+use crate::crawl::flow::{Outcome, RobotsAnswer};
 use crate::crawl::frontier::{HostId, Queued};
 use crate::crawl::metrics::Count;
 use crate::crawl::resolve::{RobotsTurn, RobotsVersion};
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -32,7 +32,7 @@ pub(super) struct Settled<'a> {
     pub next: Time,
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Asks for the robots.txt of `queued`'s origin.
     pub(super) async fn visit_robots(
         self: &Rc<Self>,
@@ -61,7 +61,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if answer.says_nothing() {
             return self.ask_robots_again(host, queued, (target, hops), answer, next);
         }
-        let errand = Errand { origin: origin.clone(), asker: self.index, hops };
+        let errand = Errand { origin: origin.clone(), asker: self.kit.index, hops };
         let settled = |found| Settled {
             answer: found,
             version: if hops == 0 { version_of(&answer) } else { RobotsVersion::default() },
@@ -90,7 +90,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.
     pub(super) fn settle_robots(&self, host: HostId, queued: Queued, settled: Settled<'_>) {
         let Settled { answer, version, cause, seen_by, next } = settled;
-        let now = self.world.now();
+        let now = self.kit.world.now();
         let origin = queued.url.origin();
         let is_overdue = self.robots.borrow().is_overdue(origin, now);
         if *answer == RobotsAnswer::Unreachable && !is_overdue {
@@ -102,10 +102,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             RobotsTurn::Known => {
                 self.recover(host, &queued.url);
                 if *answer == RobotsAnswer::Unchanged {
-                    self.metrics.borrow_mut().add(Count::RobotsUnchanged, 1);
+                    self.kit.probe.add(Count::RobotsUnchanged, 1);
                 }
             }
-            RobotsTurn::Relaxed => self.metrics.borrow_mut().add(Count::RobotsRelaxed, 1),
+            RobotsTurn::Relaxed => self.kit.probe.add(Count::RobotsRelaxed, 1),
             RobotsTurn::Shut => return self.robots_failed(host, queued, cause, next),
         }
         self.tell_if_clamped(&queued.url);
@@ -129,7 +129,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.robots.borrow_mut().give_up(origin);
         // There is room: its place was taken out for this request.
         if hops > 0 && !self.errands.borrow_mut().move_to(origin, target, hops) {
-            self.metrics.borrow_mut().add(Count::ErrandsRefused, 1);
+            self.kit.probe.add(Count::ErrandsRefused, 1);
         }
         if answer.was_sent {
             let wait =
@@ -144,7 +144,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     fn robots_failed(&self, host: HostId, mut queued: Queued, cause: Outcome, next: Time) {
-        let now = self.world.now();
+        let now = self.kit.world.now();
         self.ail(host, &queued.url, cause, now, (Sign::Unreached, true));
         let retry_at = next.max(now + self.retry_wait(host, &queued));
         let unreachable = RobotsAnswer::Unreachable;
@@ -155,8 +155,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         self.frontier.borrow_mut().postpone(host, next);
         // Beyond its last try it comes up once more, and ends there.
         queued.tries += 1;
-        if queued.tries_made() <= self.plan.settings.retry_count_max {
-            self.metrics.borrow_mut().add(Count::Retries, 1);
+        if queued.tries_made() <= self.kit.plan.settings.retry_count_max {
+            self.kit.probe.add(Count::Retries, 1);
             return self.wait_out(host, queued, retry_at);
         }
         self.frontier.borrow_mut().requeue(host, queued, next);
@@ -166,7 +166,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn tell_if_clamped(&self, url: &Url) {
         let asked_ms = self.robots.borrow().crawl_delay_ms(url.origin());
         let clamped = asked_ms
-            .filter(|asked_ms| *asked_ms > self.plan.settings.crawl_delay_ms_max)
+            .filter(|asked_ms| *asked_ms > self.kit.plan.settings.crawl_delay_ms_max)
             .map(|asked_ms| Clamped { asked_ms });
         self.tell_clamped("Crawl-delay", url, clamped);
     }

@@ -4,12 +4,12 @@
 //! own, because they wait for a journal that is behind, on a failing disk for as long as it fails,
 //! and whoever takes the mail must hear `Halt` meanwhile. Belongs to one core.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::Time;
 use crate::base::limits::SEED_STEP_COUNT;
 use crate::base::notify::Notify;
-use crate::crawl::flow::{Candidate, Mail};
-use crate::io::{Outbox, World};
+use crate::crawl::flow::Candidate;
+use crate::io::World;
 use crate::proto::url::HostKey;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -31,14 +31,14 @@ impl Sowing {
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     pub(super) fn take_seeds(&self, candidates: Vec<Candidate>) {
         self.sowing.lists.borrow_mut().push_back(candidates);
         self.sowing.wake.poke();
     }
 
     pub(super) async fn keep_sowing(self: Rc<Self>) {
-        while !self.ended.get() {
+        while !self.kit.life.is_ended() {
             let next = self.sowing.lists.borrow_mut().pop_front();
             let Some(candidates) = next else {
                 self.sowing.wake.wait().await;
@@ -47,7 +47,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.sowing.is_active.set(true);
             self.sow(candidates).await;
             self.sowing.is_active.set(false);
-            self.wake.poke();
+            self.kit.wake.poke();
         }
     }
 
@@ -57,14 +57,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let mut candidates = candidates.into_iter().peekable();
         while candidates.peek().is_some() {
             // Each step from its own time: those that were taken late would all be due at once.
-            let now = self.world.now();
+            let now = self.kit.world.now();
             for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
-                let host = candidate.url.host_key(&self.plan.hash_key);
+                let host = candidate.url.host_key(&self.kit.plan.hash_key);
                 self.offer(candidate);
                 self.spread_start(host, now);
             }
-            self.wake.poke();
-            self.world.yield_now().await;
+            self.kit.wake.poke();
+            self.kit.world.yield_now().await;
             if let Some(journal) = &self.journal
                 && journal.is_backed_up()
             {
@@ -75,7 +75,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// A seed's host has its first turn at a moment of the opening that its name decides.
     fn spread_start(&self, host: HostKey, now: Time) {
-        let spread_ms = self.plan.settings.start_spread_ms;
+        let spread_ms = self.kit.plan.settings.start_spread_ms;
         if spread_ms == 0 {
             return;
         }

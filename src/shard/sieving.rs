@@ -4,21 +4,21 @@
 //! run turns out to be damaged, the end of the crawl. Where the disk refuses, the job is tried
 //! again after [`limits::SEEN_RETRY_MS`]; meanwhile fetching goes on until the sieve is backed up.
 
+use super::Shard;
 use super::links::Ways;
 use super::pace::Pace;
-use super::{Notice, Shard};
 use crate::base::Time;
 use crate::base::limits;
 use crate::base::notify::Notify;
 use crate::base::race::race;
 use crate::base::watermark::Watermark;
-use crate::crawl::flow::{Mail, ShardIndex, state_dir};
+use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::frontier::seen::{DiskSieve, Finished, Job, SeenError};
 use crate::crawl::frontier::{Frontier, Offered, Sieve};
 use crate::crawl::journal::JournalError;
 use crate::crawl::metrics::{Count, Gauges, Stage};
 use crate::crawl::store::StoreError;
-use crate::io::{Disk, Outbox, World};
+use crate::io::{Disk, World};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -56,14 +56,14 @@ impl Sieving {
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Starts the jobs that are due, until the crawl ends or a run is found damaged.
     pub(super) async fn keep_sieve(self: Rc<Self>) {
-        while !self.ended.get() && !self.sieving.is_broken.get() {
-            let now = self.world.now();
+        while !self.kit.life.is_ended() && !self.sieving.is_broken.get() {
+            let now = self.kit.world.now();
             let not_before = self.sieving.not_before.get();
             if now < not_before {
-                self.world.sleep_until(not_before).await;
+                self.kit.world.sleep_until(not_before).await;
                 continue;
             }
             let is_hungry = self.is_hungry();
@@ -74,7 +74,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                     let due = self.frontier.borrow().sieve().merge_at().filter(|at| *at > now);
                     let poked = self.sieving.wake.wait();
                     match due {
-                        Some(due) => _ = race(poked, self.world.sleep_until(due)).await,
+                        Some(due) => _ = race(poked, self.kit.world.sleep_until(due)).await,
                         None => poked.await,
                     }
                 }
@@ -117,7 +117,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn is_sieve_backed_up(&self) -> bool {
         let is_backed_up = self.frontier.borrow().sieve().is_backed_up();
         if is_backed_up && !self.sieving.is_stalled.get() {
-            self.metrics.borrow_mut().add(Count::SieveStalls, 1);
+            self.kit.probe.add(Count::SieveStalls, 1);
         }
         self.sieving.is_stalled.set(is_backed_up);
         is_backed_up
@@ -125,7 +125,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     pub(super) fn sieve_gauges(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Gauges {
         let figures = frontier.sieve().figures();
-        let seen = frontier.sieve().seen_figures(self.world.now());
+        let seen = frontier.sieve().seen_figures(self.kit.world.now());
         Gauges {
             seen_urls: figures.url_count as u64,
             seen_filter_bits: figures.bloom_bit_count as u64,
@@ -150,16 +150,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let shard = self.clone();
         let sieving = &self.sieving;
         sieving.active_count.set(sieving.active_count.get() + 1);
-        self.world.spawn(async move {
+        self.kit.world.spawn(async move {
             let sieving = &shard.sieving;
-            let job = job.run(&shard.world, &sieving.directory, &sieving.is_awaited);
-            let finished = shard.spend_on(Stage::Disk, job).await;
-            shard.spend_on(Stage::Disk, shard.finish_job(finished)).await;
+            let job = job.run(&shard.kit.world, &sieving.directory, &sieving.is_awaited);
+            let finished = shard.kit.spend_on(Stage::Disk, job).await;
+            shard.kit.spend_on(Stage::Disk, shard.finish_job(finished)).await;
             sieving.active_count.set(sieving.active_count.get() - 1);
             sieving.wake.poke();
             sieving.ended.poke();
             sieving.finished.step();
-            shard.wake.poke();
+            shard.kit.wake.poke();
         });
     }
 
@@ -177,16 +177,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                      on while RAM has room; check free space and the kernel log",
                     limits::SEEN_RETRY_MS / 1_000
                 );
-                self.metrics.borrow_mut().add(Count::SieveFailures, 1);
+                self.kit.probe.add(Count::SieveFailures, 1);
                 let pause = Duration::from_millis(limits::SEEN_RETRY_MS);
-                self.sieving.not_before.set(self.world.now() + pause);
+                self.sieving.not_before.set(self.kit.world.now() + pause);
             }
         }
     }
 
     fn count_job(&self, finished: Finished<<W as Disk>::File>) -> Result<(), SeenError> {
         let mut frontier = self.frontier.borrow_mut();
-        let now = self.world.now();
+        let now = self.kit.world.now();
         let sieve = frontier.sieve_mut();
         let before = sieve.seen_figures(now);
         let ended = sieve.finish(finished);
@@ -195,9 +195,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             sieve.leftovers().retire_unless(|_| false);
         }
         let after = sieve.seen_figures(now);
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::SieveMerges, after.merge_count - before.merge_count);
-        metrics.add(Count::SieveBytes, after.job_bytes - before.job_bytes);
+        let probe = &self.kit.probe;
+        probe.add(Count::SieveMerges, after.merge_count - before.merge_count);
+        probe.add(Count::SieveBytes, after.job_bytes - before.job_bytes);
         ended
     }
 
@@ -205,7 +205,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn take_settled(&self) {
         loop {
             let judged = self.frontier.borrow_mut().sieve_mut().judge(limits::SEEN_STEP_COUNT);
-            self.metrics.borrow_mut().add(Count::UrlsKnown, judged.known_count as u64);
+            self.kit.probe.add(Count::UrlsKnown, judged.known_count as u64);
             while let Some(offered) = self.settle_next() {
                 self.offered(offered);
             }
@@ -214,12 +214,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             if !judged.is_more {
                 return;
             }
-            self.world.yield_now().await;
+            self.kit.world.yield_now().await;
         }
     }
 
     fn settle_next(&self) -> Option<Offered> {
-        let (offered, queued) = self.frontier.borrow_mut().settle_next(self.world.now())?;
+        let (offered, queued) = self.frontier.borrow_mut().settle_next(self.kit.world.now())?;
         if offered == Offered::Queued {
             self.admitted(&queued.lent());
         }

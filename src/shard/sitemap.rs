@@ -5,17 +5,17 @@
 //! lists is routed as links of depth one. Bounds: entries per file ([`crate::proto::sitemap`]), indexes
 //! above a file by its depth, sitemaps and URLs per host by the [`Ledger`].
 
+use super::Shard;
 use super::links::Ways;
-use super::{Notice, Shard};
 use crate::base::limits::{
     SITEMAP_HOST_DOCUMENT_COUNT_MAX, SITEMAP_HOST_URL_COUNT_MAX, SITEMAP_INDEX_DEPTH_MAX,
 };
-use crate::crawl::flow::{Candidate, Class, Mail, Trail, Via};
+use crate::crawl::flow::{Candidate, Class, Trail, Via};
 use crate::crawl::frontier::Queued;
 use crate::crawl::metrics::Count;
 use crate::crawl::parse::Listed;
 use crate::crawl::resolve::RobotsState;
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::sitemap::Scope;
 use crate::proto::url::{HostKey, Url};
 use hashbrown::HashMap;
@@ -71,20 +71,20 @@ enum Fate {
     OverCap,
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Routes the sitemaps that the robots.txt of `page`'s origin names. Known ones go no further
     /// than URL-seen, so a robots.txt that is read again a day later brings none twice.
     pub(super) fn route_sitemaps(&self, page: &Url) {
-        if !self.plan.settings.sitemaps {
+        if !self.kit.plan.settings.sitemaps {
             return;
         }
-        let state = self.robots.borrow().state(page.origin(), self.world.now());
+        let state = self.robots.borrow().state(page.origin(), self.kit.world.now());
         let RobotsState::Ready(rules) = state else { return };
         for address in rules.sitemaps() {
             let fate = match page.join(address) {
                 Err(_) => Fate::Refused,
                 Ok(url) if !self.is_home(url.host()) => Fate::Outside,
-                Ok(url) => self.route_sitemap(url, 0, page.host_key(&self.plan.hash_key)),
+                Ok(url) => self.route_sitemap(url, 0, page.host_key(&self.kit.plan.hash_key)),
             };
             self.count_fates([fate]);
         }
@@ -95,8 +95,8 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn is_sitemap(&self, queued: &Queued) -> bool {
         let url = &queued.url;
         queued.via == Via::Sitemap
-            || match self.robots.borrow().state(url.origin(), self.world.now()) {
-                RobotsState::Ready(rules) if self.plan.settings.sitemaps => {
+            || match self.robots.borrow().state(url.origin(), self.kit.world.now()) {
+                RobotsState::Ready(rules) if self.kit.plan.settings.sitemaps => {
                     rules.sitemaps().any(|address| address == url.as_str())
                 }
                 _ => false,
@@ -106,22 +106,22 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Routes what the sitemap `queued` listed; `None` if it was no sitemap.
     pub(super) async fn take_listed(&self, queued: &Queued, listed: Option<&Listed>) {
         let Some(listed) = listed else {
-            return self.metrics.borrow_mut().add(Count::SitemapsRefused, 1);
+            return self.kit.probe.add(Count::SitemapsRefused, 1);
         };
         {
             let summary = listed.summary;
-            let mut metrics = self.metrics.borrow_mut();
-            metrics.add(Count::Sitemaps, 1);
+            let probe = &self.kit.probe;
+            probe.add(Count::Sitemaps, 1);
             let over_count = u64::from(summary.over_count) + u64::from(listed.unkept_count);
             let refused_count = u64::from(summary.refused_count);
-            metrics.add(Count::SitemapUrls, over_count + refused_count);
-            metrics.add(Count::SitemapUrlsOverCap, over_count);
-            metrics.add(Count::SitemapUrlsRefused, refused_count);
+            probe.add(Count::SitemapUrls, over_count + refused_count);
+            probe.add(Count::SitemapUrlsOverCap, over_count);
+            probe.add(Count::SitemapUrlsRefused, refused_count);
         }
         let named_by = queued.trail.first().filter(|_| queued.via == Via::Sitemap);
         let submitter =
-            named_by.map_or(queued.url.host_key(&self.plan.hash_key), |key| HostKey(*key));
-        let scope = Scope::new(&queued.url, submitter, &self.plan.hash_key);
+            named_by.map_or(queued.url.host_key(&self.kit.plan.hash_key), |key| HostKey(*key));
+        let scope = Scope::new(&queued.url, submitter, &self.kit.plan.hash_key);
         let mut locs = listed.locs();
         loop {
             let batch = locs.by_ref().take(ROUTED_AT_ONCE);
@@ -130,7 +130,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             if count < ROUTED_AT_ONCE {
                 return;
             }
-            self.world.yield_now().await;
+            self.kit.world.yield_now().await;
         }
     }
 
@@ -146,13 +146,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if is_index && queued.depth >= SITEMAP_INDEX_DEPTH_MAX {
             return Fate::OverCap;
         }
-        if !self.sitemaps.borrow_mut().book(queued.url.host_key(&self.plan.hash_key), is_index) {
+        if !self.sitemaps.borrow_mut().book(queued.url.host_key(&self.kit.plan.hash_key), is_index)
+        {
             return Fate::OverCap;
         }
         if is_index {
             return self.route_sitemap(url, queued.depth + 1, scope.submitter());
         }
-        if self.plan.settings.depth_max == 0 {
+        if self.kit.plan.settings.depth_max == 0 {
             return Fate::Outside;
         }
         // Low: a link is somebody's word that a page is worth a visit, a list is not. Pages that
@@ -184,11 +185,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 Fate::OverCap => over += 1,
             }
         }
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::SitemapUrls, count as u64);
-        metrics.add(Count::SitemapUrlsRefused, refused);
-        metrics.add(Count::LinksOutside, outside);
-        metrics.add(Count::SitemapUrlsOverCap, over);
+        let probe = &self.kit.probe;
+        probe.add(Count::SitemapUrls, count as u64);
+        probe.add(Count::SitemapUrlsRefused, refused);
+        probe.add(Count::LinksOutside, outside);
+        probe.add(Count::SitemapUrlsOverCap, over);
         count
     }
 }

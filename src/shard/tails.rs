@@ -6,19 +6,19 @@
 //! refuses, the job is tried again after [`limits::QUEUE_RETRY_MS`]; meanwhile fetching goes on
 //! until too much waits to be written.
 
-use super::{Notice, Shard};
+use super::Shard;
 use crate::base::Time;
 use crate::base::limits;
 use crate::base::notify::Notify;
 use crate::base::oneshot;
 use crate::base::watermark::Watermark;
-use crate::crawl::flow::{Mail, ShardIndex, state_dir};
+use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::frontier::spill::{Ended, Files, Finished, Job, TailError};
 use crate::crawl::frontier::{HostId, Next, Queued};
 use crate::crawl::journal::JournalError;
 use crate::crawl::metrics::{Count, Gauges, Stage};
 use crate::crawl::store::StoreError;
-use crate::io::{File, Outbox, World};
+use crate::io::{File, World};
 use hashbrown::HashMap;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -56,22 +56,22 @@ impl<F: File> Tailing<F> {
     }
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// Starts the jobs that are due, until the crawl ends or a segment is found damaged.
     pub(super) async fn keep_tails(self: Rc<Self>) {
         let tailing = &self.tailing;
-        while !self.ended.get() && !tailing.is_broken.get() {
+        while !self.kit.life.is_ended() && !tailing.is_broken.get() {
             for host in self.frontier.borrow_mut().take_unread() {
                 drop(tailing.waiting.borrow_mut().remove(&host));
             }
             let not_before = tailing.not_before.get();
-            if self.world.now() < not_before {
-                self.world.sleep_until(not_before).await;
+            if self.kit.world.now() < not_before {
+                self.kit.world.sleep_until(not_before).await;
                 continue;
             }
             // What is left when the crawl is told to end waits for the next one, but for what is
             // half on disk.
-            let is_wanted = !self.draining.get()
+            let is_wanted = !self.kit.life.is_draining()
                 || !tailing.waiting.borrow().is_empty()
                 || !self.frontier.borrow().are_tails_durable();
             let job = if is_wanted { self.frontier.borrow_mut().next_tail_job() } else { None };
@@ -119,7 +119,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     pub(super) fn is_tail_backed_up(&self) -> bool {
         let is_backed_up = self.frontier.borrow().is_tail_backed_up();
         if is_backed_up && !self.tailing.is_stalled.get() {
-            self.metrics.borrow_mut().add(Count::QueueStalls, 1);
+            self.kit.probe.add(Count::QueueStalls, 1);
         }
         self.tailing.is_stalled.set(is_backed_up);
         is_backed_up
@@ -136,11 +136,11 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 Next::Nothing => return None,
                 Next::OnDisk => {}
             }
-            let is_failing = tailing.not_before.get() > self.world.now();
-            if tailing.is_broken.get() || (is_failing && self.draining.get()) {
+            let is_failing = tailing.not_before.get() > self.kit.world.now();
+            if tailing.is_broken.get() || (is_failing && self.kit.life.is_draining()) {
                 return None;
             }
-            self.metrics.borrow_mut().add(Count::QueueWaits, 1);
+            self.kit.probe.add(Count::QueueWaits, 1);
             let (refilled, wait) = oneshot::channel();
             tailing.waiting.borrow_mut().insert(host, refilled);
             tailing.wake.poke();
@@ -162,16 +162,16 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     fn start_tail_job(self: &Rc<Self>, job: Job) {
         let shard = self.clone();
         self.tailing.active_count.set(self.tailing.active_count.get() + 1);
-        self.world.spawn(async move {
+        self.kit.world.spawn(async move {
             let tailing = &shard.tailing;
-            let job = job.run(&shard.world, &tailing.files);
-            let finished = shard.spend_on(Stage::Disk, job).await;
-            shard.spend(Stage::Disk, || shard.end_tail_job(finished));
+            let job = job.run(&shard.kit.world, &tailing.files);
+            let finished = shard.kit.spend_on(Stage::Disk, job).await;
+            shard.kit.spend(Stage::Disk, || shard.end_tail_job(finished));
             tailing.active_count.set(tailing.active_count.get() - 1);
             tailing.wake.poke();
             tailing.ended.poke();
             tailing.finished.step();
-            shard.wake.poke();
+            shard.kit.wake.poke();
         });
     }
 
@@ -193,9 +193,9 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                      has room; check free space and the kernel log",
                     limits::QUEUE_RETRY_MS / 1_000
                 );
-                self.metrics.borrow_mut().add(Count::QueueFailures, 1);
+                self.kit.probe.add(Count::QueueFailures, 1);
                 let pause = Duration::from_millis(limits::QUEUE_RETRY_MS);
-                self.tailing.not_before.set(self.world.now() + pause);
+                self.tailing.not_before.set(self.kit.world.now() + pause);
             }
         }
     }
@@ -209,10 +209,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             frontier.segment_leftovers().retire_unless(|_| false);
         }
         let after = frontier.tail_figures();
-        let mut metrics = self.metrics.borrow_mut();
-        metrics.add(Count::QueueBatches, after.batch_count - before.batch_count);
-        metrics.add(Count::QueueRefills, after.refill_count - before.refill_count);
-        metrics.add(Count::QueueBytes, after.job_bytes - before.job_bytes);
+        let probe = &self.kit.probe;
+        probe.add(Count::QueueBatches, after.batch_count - before.batch_count);
+        probe.add(Count::QueueRefills, after.refill_count - before.refill_count);
+        probe.add(Count::QueueBytes, after.job_bytes - before.job_bytes);
         ended
     }
 }

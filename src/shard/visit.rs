@@ -11,13 +11,13 @@ use super::{Notice, Sabotage, Shard};
 use crate::base::Time;
 use crate::base::limits::DNS_FAILURE_SECONDS;
 use crate::crawl::fetch::{Answer, Connection};
-use crate::crawl::flow::{Mail, Outcome, ResolveError, TurnPlace, Via};
+use crate::crawl::flow::{Outcome, ResolveError, TurnPlace, Via};
 use crate::crawl::frontier::{HostId, Origin, Queued};
 use crate::crawl::journal;
 use crate::crawl::metrics::{Count, Span, is_failure};
 use crate::crawl::resolve::RobotsState;
 use crate::crawl::store::{DeadLetter, RequestLine};
-use crate::io::{Outbox, World};
+use crate::io::World;
 use crate::proto::url::Url;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ enum Prospect {
     End(Outcome),
 }
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     /// `granted` is the turn that the host has been given just now.
     pub(super) async fn visit(self: &Rc<Self>, host: HostId, granted: Option<TurnPlace>) {
         let next = self.next_url(host).await;
@@ -52,7 +52,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if queued.via == Via::Robots && !self.is_waited_for(&queued.url) {
             self.let_go(host, hands);
             self.refund_budget();
-            let fingerprint = queued.url.fingerprint(&self.plan.hash_key);
+            let fingerprint = queued.url.fingerprint(&self.kit.plan.hash_key);
             self.frontier.borrow_mut().complete(host, fingerprint);
             return self.release(host, Time::ZERO);
         }
@@ -77,7 +77,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             }
         };
         if !self.take_turns(host, &mut hands, address) {
-            self.metrics.borrow_mut().add(Count::TurnsAwaited, 1);
+            self.kit.probe.add(Count::TurnsAwaited, 1);
             self.in_line_count.set(self.in_line_count.get() + 1);
             self.refund_budget();
             self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
@@ -93,12 +93,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     async fn prospect(&self, host: HostId, queued: &Queued) -> Prospect {
         let is_errand = queued.via == Via::Robots;
         let origin = Origin::of(&queued.url);
-        if queued.tries_made() > self.plan.settings.retry_count_max {
+        if queued.tries_made() > self.kit.plan.settings.retry_count_max {
             // Its robots.txt failed as often as a page may.
             let cause = self.health.borrow().cause(host, origin);
             return Prospect::End(out_of_tries(cause));
         }
-        let fitness = self.health.borrow().fitness(host, origin, self.world.now());
+        let fitness = self.health.borrow().fitness(host, origin, self.kit.world.now());
         match fitness {
             Fitness::Fit => {}
             // Whoever sent the errand waits for it: a word now is better than rules tomorrow.
@@ -122,12 +122,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if is_errand {
             return Prospect::Ask(address);
         }
-        let state = self.robots.borrow().state(queued.url.origin(), self.world.now());
+        let state = self.robots.borrow().state(queued.url.origin(), self.kit.world.now());
         match state {
             RobotsState::Ready(rules) => {
                 let verdict = rules.check(queued.url.path_and_query());
                 let undecided = u64::from(verdict.is_undecided());
-                self.metrics.borrow_mut().add(Count::RobotsUndecided, undecided);
+                self.kit.probe.add(Count::RobotsUndecided, undecided);
                 if !verdict.allowed {
                     self.robots.borrow_mut().used(queued.url.origin());
                 }
@@ -138,7 +138,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 }
             }
             RobotsState::Unreachable { retry_at } => Prospect::Wait(retry_at),
-            RobotsState::Unknown if self.is_sabotaged(Sabotage::RobotsLate) => {
+            RobotsState::Unknown if self.kit.is_sabotaged(Sabotage::RobotsLate) => {
                 let is_first = self.frontier.borrow().host_fetched_count(host) <= 1;
                 if is_first { Prospect::Ask(address) } else { Prospect::AskRobots(address) }
             }
@@ -147,7 +147,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     }
 
     async fn address_of(&self, host: HostId, queued: &Queued) -> Result<IpAddr, Outcome> {
-        let begun = self.world.now();
+        let begun = self.kit.world.now();
         let name = queued.url.host();
         let mut found = self.resolver.lookup(name).await;
         if self.health.borrow().wants_other_family(host, Origin::of(&queued.url))
@@ -155,7 +155,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         {
             found = Ok(other);
         }
-        self.metrics.borrow_mut().record(Span::Dns, self.world.now().since(begun));
+        self.kit.probe.record(Span::Dns, self.kit.world.now().since(begun));
         let address = found.map_err(|error| match error {
             ResolveError::NoName => Outcome::NoName,
             ResolveError::Failed => Outcome::DnsFailed,
@@ -185,19 +185,19 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         mut queued: Queued,
         outcome: Outcome,
     ) {
-        let now = self.world.now();
+        let now = self.kit.world.now();
         if queued.via == Via::Robots {
             self.fail_errand(&queued.url);
             return self.release(host, Time::ZERO);
         }
-        self.metrics.borrow_mut().outcome(outcome);
+        self.kit.probe.outcome(outcome);
         self.log(&queued.url, now, None, outcome, None).await;
         if outcome == Outcome::DnsFailed
-            && queued.tries_made() <= self.plan.settings.retry_count_max
+            && queued.tries_made() <= self.kit.plan.settings.retry_count_max
         {
             self.ail(host, &queued.url, outcome, now, (Sign::Unreached, true));
         }
-        if outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max {
+        if outcome.row().retry && queued.tries_made() < self.kit.plan.settings.retry_count_max {
             let mut wait = self.retry_wait(host, &queued);
             if outcome == Outcome::DnsFailed {
                 // Sooner, the resolver would give the same answer from memory: no try at all.
@@ -219,7 +219,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// Whether this was the last request for a page: [`Self::conclude`] will not try it again.
     pub(super) fn is_end(&self, queued: &Queued, answer: &Answer, outcome: Outcome) -> bool {
         let is_retried =
-            outcome.row().retry && queued.tries_made() < self.plan.settings.retry_count_max;
+            outcome.row().retry && queued.tries_made() < self.kit.plan.settings.retry_count_max;
         let is_unsent = outcome == Outcome::Shed && !answer.was_sent;
         !(is_unsent || is_retried)
     }
@@ -264,14 +264,14 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     /// has the URL with as many tries, and a restart would take a second entry for a second URL.
     pub(super) fn retry_unsent(&self, host: HostId, queued: Queued, ended: Time) {
         let wait = self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
-        self.metrics.borrow_mut().add(Count::Retries, 1);
+        self.kit.probe.add(Count::Retries, 1);
         self.frontier.borrow_mut().retry_at(host, queued, ended + wait);
     }
 
     /// The URL waits for its next try, over a restart too. It has made one more than the journal
     /// knows of, which tells this copy from the one before.
     pub(super) fn retry(&self, host: HostId, queued: Queued, at: Time) {
-        self.metrics.borrow_mut().add(Count::Retries, 1);
+        self.kit.probe.add(Count::Retries, 1);
         if let Some(journal) = &self.journal {
             let at = self.clocks().wall_of(at);
             journal.append(|out| journal::push_retried(out, &queued, at));
@@ -281,10 +281,10 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Given up for good: counted, written down, and told if the operator asked for it by name.
     pub(super) async fn bury(&self, queued: &Queued, outcome: Outcome) {
-        self.metrics.borrow_mut().add(Count::DeadLetters, 1);
+        self.kit.probe.add(Count::DeadLetters, 1);
         self.tell_if_seed(queued, outcome);
         let (&Queued { ref url, depth, via, .. }, tries) = (queued, queued.tries_made());
-        let letter = DeadLetter { at: self.world.wall(), outcome, tries, depth, via, url };
+        let letter = DeadLetter { at: self.kit.world.wall(), outcome, tries, depth, via, url };
         self.dead_letters.write(&letter).await;
     }
 
@@ -292,7 +292,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         // A seed that redirects twice leaves the crawl under another name.
         let is_moved_seed = queued.via == Via::Redirect && queued.depth == 0;
         if queued.via == Via::Seed || is_moved_seed && outcome == Outcome::Redirected {
-            self.notice(Notice::SeedFailed { url: queued.url.clone(), outcome });
+            self.kit.notice(Notice::SeedFailed { url: queued.url.clone(), outcome });
         }
     }
 
@@ -307,17 +307,17 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
     ) {
         self.give_back(host, hands, Some(answer.seen_by));
         {
-            let mut metrics = self.metrics.borrow_mut();
-            metrics.add(Count::Requests, 1);
-            metrics.add(Count::BytesSent, answer.request.len() as u64);
-            metrics.add(Count::BytesReceived, answer.response.len() as u64);
+            let probe = &self.kit.probe;
+            probe.add(Count::Requests, 1);
+            probe.add(Count::BytesSent, answer.request.len() as u64);
+            probe.add(Count::BytesReceived, answer.response.len() as u64);
             match answer.connection {
                 Connection::None => {}
-                Connection::Reused => metrics.add(Count::ConnectionsReused, 1),
-                Connection::Opened => metrics.add(Count::ConnectionsOpened, 1),
+                Connection::Reused => probe.add(Count::ConnectionsReused, 1),
+                Connection::Opened => probe.add(Count::ConnectionsOpened, 1),
                 Connection::OpenedTls { resumed } => {
-                    metrics.add(Count::ConnectionsOpened, 1);
-                    metrics.add(if resumed { Count::TlsResumed } else { Count::TlsFull }, 1);
+                    probe.add(Count::ConnectionsOpened, 1);
+                    probe.add(if resumed { Count::TlsResumed } else { Count::TlsFull }, 1);
                 }
             }
             for (span, took) in [
@@ -327,7 +327,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
                 (Span::Body, answer.body_took),
             ] {
                 if let Some(took) = took {
-                    metrics.record(span, took);
+                    probe.record(span, took);
                 }
             }
         }
@@ -345,7 +345,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         let ended = answer.map_or(started, |answer| answer.ended);
         let line = RequestLine {
             started,
-            at: answer.map_or_else(|| self.world.wall(), |answer| answer.at),
+            at: answer.map_or_else(|| self.kit.world.wall(), |answer| answer.at),
             address: answer.map(|answer| answer.address),
             method: "GET",
             url,
@@ -359,7 +359,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
 
     /// Gives the host back to the frontier.
     pub(super) fn release(&self, host: HostId, next: Time) {
-        let (mut frontier, now) = (self.frontier.borrow_mut(), self.world.now());
+        let (mut frontier, now) = (self.frontier.borrow_mut(), self.kit.world.now());
         if next <= now {
             // Ready at once, and not at the wheel's next tick.
             frontier.advance(now);

@@ -1,17 +1,17 @@
 //! What the shard waits for, for the operator: gathered once a second, from figures that are at
 //! hand. Failing origins are looked at one by one, up to a bound.
 
+use super::Shard;
 use super::pace::Pace;
-use super::{Notice, Shard};
 use crate::base::Time;
 use crate::base::limits::WAITS_LOOK_COUNT_MAX;
-use crate::crawl::flow::{Mail, Outcome};
+use crate::crawl::flow::Outcome;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::seen::DiskSieve;
 use crate::crawl::metrics::{Hold, Waits};
-use crate::io::{Outbox, World};
+use crate::io::World;
 
-impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
+impl<W: World> Shard<W> {
     pub(super) fn waits(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Waits {
         let mut waits = Waits {
             hosts_in_line: self.in_line_count.get(),
@@ -25,7 +25,7 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         if let Some(turn) = self.turns.borrow().next_due() {
             waits.next_turn = crate::crawl::metrics::earlier(waits.next_turn, turn);
         }
-        let now = self.world.now();
+        let now = self.kit.world.now();
         for (host, ailing) in self.health.borrow().all().take(WAITS_LOOK_COUNT_MAX) {
             if ailing.until <= now || !frontier.has_work(host) {
                 continue;
@@ -51,13 +51,13 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
             self.promises.are_backed_up()
                 || self.journal.as_ref().is_some_and(|journal| journal.is_backed_up())
         };
-        if self.draining.get() {
+        if self.kit.life.is_draining() {
             Some(Hold::Ending)
         } else if self.disk_failure().is_some() {
             Some(Hold::DiskFails)
         } else if !self.client.budget().has_room() {
             Some(Hold::Memory)
-        } else if self.active_count.get() >= self.plan.settings.fetch_slots {
+        } else if self.active_count.get() >= self.kit.plan.settings.fetch_slots {
             Some(Hold::Slots)
         } else if self.budget.get() == 0 {
             Some(Hold::Budget)

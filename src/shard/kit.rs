@@ -1,0 +1,78 @@
+//! What every service and every step of a shard uses: its world, its plan, its counters, and the way
+//! to the control thread. Belongs to one core.
+
+use super::lifecycle::Lifecycle;
+use super::meter::Meter;
+use super::probe::Probe;
+use super::{Notice, Plan, Sabotage};
+use crate::base::notify::Notify;
+use crate::base::race::race;
+use crate::crawl::flow::ShardIndex;
+use crate::crawl::metrics::{Count, Stage};
+use crate::io::{Outbox, World};
+use std::future::Future;
+use std::rc::Rc;
+
+pub(super) struct Kit<W> {
+    pub world: W,
+    pub index: ShardIndex,
+    pub plan: Plan,
+    pub probe: Probe,
+    pub meter: Meter,
+    pub life: Lifecycle,
+    /// Wakes the shard's loop: something has changed that may let it go on.
+    pub wake: Notify,
+    control: Box<dyn Outbox<Notice>>,
+}
+
+impl<W: World> Kit<W> {
+    pub fn new(
+        world: W,
+        index: ShardIndex,
+        plan: Plan,
+        control: impl Outbox<Notice>,
+    ) -> Rc<Kit<W>> {
+        Rc::new(Kit {
+            world,
+            index,
+            plan,
+            probe: Probe::new(),
+            meter: Meter::default(),
+            life: Lifecycle::default(),
+            wake: Notify::default(),
+            control: Box::new(control),
+        })
+    }
+
+    /// Does `work` and books its time to `stage`.
+    pub fn spend<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
+        self.meter.spend(&self.world, stage, work)
+    }
+
+    /// Like [`Kit::spend`], for work that waits now and then.
+    pub async fn spend_on<T>(&self, stage: Stage, work: impl Future<Output = T>) -> T {
+        self.meter.spend_on(&self.world, stage, work).await
+    }
+
+    /// Runs a task of the shard beside the others, until it ends or the shard does.
+    pub fn beside(self: &Rc<Self>, task: impl Future<Output = ()> + 'static) {
+        let kit = self.clone();
+        self.world.spawn(async move {
+            race(task, kit.life.over()).await;
+        });
+    }
+
+    /// Tells the control thread; false if its mailbox was full. It reads fast: the next report makes
+    /// a lost one good, the next round a lost pulse.
+    pub fn notice(&self, notice: Notice) -> bool {
+        let is_taken = self.control.try_send(notice).is_ok();
+        if !is_taken {
+            self.probe.add(Count::NoticesLost, 1);
+        }
+        is_taken
+    }
+
+    pub fn is_sabotaged(&self, sabotage: Sabotage) -> bool {
+        self.plan.sabotage == Some(sabotage)
+    }
+}
