@@ -2,8 +2,8 @@
 
 use super::errand::Errand;
 use super::turns::Wanted;
-use super::{Notice, Pulse, Reply, Shard};
-use crate::crawl::flow::{Command, Mail, Message, Ticket};
+use super::{Notice, Pulse, Shard};
+use crate::crawl::flow::{Command, Mail, Message};
 use crate::crawl::metrics::Count;
 use crate::io::{Inbox, World};
 use std::rc::Rc;
@@ -82,32 +82,14 @@ impl<W: World> Shard<W> {
             Message::TurnReturned { place, host, used_at } => {
                 self.turns.borrow_mut().give_back(place, host, used_at);
             }
-            Message::DigestAsked { digest, original, asker, ticket } => {
-                let known = self.digests.borrow_mut().ask(&digest, original);
-                let answer = Message::DigestAnswered { ticket, known };
-                self.mesh.borrow_mut().post(asker, answer);
-            }
-            Message::DigestAnswered { ticket, known } => {
-                self.question_answered(ticket, Reply::Digest(known));
-            }
-            Message::NearAsked { simhash, page, blocks, asker, ticket } => {
-                let near = self.near.borrow_mut().ask(simhash, page, blocks);
-                self.mesh.borrow_mut().post(asker, Message::NearAnswered { ticket, near });
-            }
-            Message::NearAnswered { ticket, near } => {
-                self.question_answered(ticket, Reply::Near(near));
-            }
             Message::RobotsWanted { target, origin, asker, hops } => {
                 self.take_errand(target, Errand { origin, asker, hops });
             }
             Message::RobotsAnswered { origin, answer } => self.errand_answered(&origin, &answer),
-        }
-    }
-
-    fn question_answered(&self, ticket: Ticket, reply: Reply) {
-        let sender = self.questions.borrow_mut().open.remove(&ticket.0);
-        if let Some(sender) = sender {
-            sender.send(reply);
+            question => {
+                let taken = self.sameness.take(question, &mut self.out());
+                assert!(taken.is_ok(), "a message that nobody takes");
+            }
         }
     }
 }

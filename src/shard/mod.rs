@@ -17,7 +17,6 @@ mod budget;
 mod checkpoints;
 mod completion;
 mod cooling;
-mod digesting;
 mod disk_fault;
 mod errand;
 mod error;
@@ -33,6 +32,7 @@ mod memo;
 mod mesh;
 mod meter;
 mod notice;
+mod out;
 mod pace;
 mod page;
 mod placement;
@@ -41,6 +41,7 @@ mod probe;
 mod recovery;
 mod robots;
 mod sabotage;
+mod sameness;
 mod seeds;
 mod sieving;
 mod sitemap;
@@ -61,13 +62,11 @@ pub use sabotage::Sabotage;
 pub use termination::{Pulse, Rounds, Verdict};
 
 use crate::base::limits;
-use crate::base::oneshot;
 use crate::base::race::race;
 use crate::base::{HashKey, Time};
 use crate::crawl::config::{Settings, Stay};
-use crate::crawl::dedup::{Digests, NearTable};
 use crate::crawl::fetch::{Client, Timeouts, TlsPolicy};
-use crate::crawl::flow::{Candidate, Mail, Message, Original, Queued, ShardIndex, TurnPlace};
+use crate::crawl::flow::{Candidate, Mail, Message, Queued, ShardIndex, TurnPlace};
 use crate::crawl::frontier::seen::DiskSieve;
 use crate::crawl::frontier::{Frontier, HostId, Offered};
 use crate::crawl::journal::{self, Journal};
@@ -80,16 +79,16 @@ use crate::proto::url::{HostKey, Normaliser, UrlId, registrable_domain};
 use checkpoints::Checkpoints;
 use completion::Promises;
 use cooling::Cooling;
-use digesting::DigestDesk;
 use disk_fault::DiskCare;
 use errand::Errands;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use health::Health;
 use kit::Kit;
 use links::{LinkDesk, Ways};
 use mesh::Mesh;
 use pace::Pace;
 use recovery::State;
+use sameness::Sameness;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -146,10 +145,7 @@ struct Shard<W: World> {
     client: Client<W>,
     decoders: RefCell<DecoderPool>,
     normaliser: Normaliser,
-    digests: RefCell<Digests>,
-    near: RefCell<NearTable>,
-    digesting: RefCell<DigestDesk>,
-    questions: RefCell<Questions>,
+    sameness: Sameness,
     store: WarcStore<W>,
     request_log: RequestLog<W>,
     dead_letters: RequestLog<W>,
@@ -177,18 +173,6 @@ struct Shard<W: World> {
     budget_asked: Cell<bool>,
     /// The control thread wants what cannot be spent: see [`BudgetDesk`].
     budget_called_in: Cell<bool>,
-}
-
-/// Questions to other shards that are open, by ticket.
-#[derive(Default)]
-struct Questions {
-    next: u32,
-    open: HashMap<u32, oneshot::Sender<Reply>>,
-}
-
-enum Reply {
-    Digest(Option<Original>),
-    Near(Option<u64>),
 }
 
 /// Runs shard `index` until it is told to stop. Resolves when everything is on disk.
@@ -293,10 +277,7 @@ impl<W: World> Shard<W> {
                 .accepting(&settings.accept_encoding),
             decoders: RefCell::new(DecoderPool::for_bodies(settings.body_bytes_max)),
             normaliser: Normaliser::new(&settings.extra_parameters),
-            digests: RefCell::default(),
-            near: RefCell::default(),
-            digesting: RefCell::default(),
-            questions: RefCell::default(),
+            sameness: Sameness::new(index, plan.placement),
             store,
             request_log,
             dead_letters,

@@ -3,12 +3,10 @@
 use super::completion::Stored;
 use super::links::{LinkTally, Ways};
 use super::turns::Hands;
-use super::{Notice, Questions, Reply, Shard};
+use super::{Notice, Shard};
 use crate::base::limits;
-use crate::base::oneshot;
-use crate::crawl::dedup;
 use crate::crawl::fetch::{Answer, Sink};
-use crate::crawl::flow::{Candidate, Message, Original, Outcome, ShardIndex, Ticket, Trail, Via};
+use crate::crawl::flow::{Candidate, Original, Outcome, Trail, Via};
 use crate::crawl::frontier::{HostId, Queued};
 use crate::crawl::metrics::{Count, Span, Stage};
 use crate::crawl::parse::{Manner, Parsed, Parser};
@@ -286,9 +284,10 @@ impl<W: World> Shard<W> {
         parsed: &Parsed,
     ) -> Result<Position, StoreError> {
         if let Some(simhash) = parsed.simhash {
-            self.near.borrow().prefetch(simhash);
+            self.sameness.prefetch(simhash);
         }
-        let digest = self.digest(&mut answer.response, answer.head_len).await;
+        let (response, head_len) = (&mut answer.response, answer.head_len);
+        let digest = self.sameness.digest(&self.kit, &self.active_count, response, head_len).await;
         let begun = self.kit.world.now();
         let is_page = outcome.is_page();
         let bytes = (answer.response.len() - answer.head_len) as u64;
@@ -385,69 +384,19 @@ impl<W: World> Shard<W> {
 
     async fn known_payload(&self, url: &Url, answer: &Answer, digest: Sha1) -> Option<Original> {
         let original = Original { url: url.as_str().into(), at_seconds: answer.at.unix_seconds() };
-        let owner = self.kit.plan.placement.of_digest(&digest);
-        if owner == self.kit.index {
-            return self.digests.borrow_mut().ask(&digest, original);
+        let asked = self.sameness.payload(&digest, original, &mut self.out());
+        if asked.is_elsewhere() {
+            self.kit.wake.poke();
         }
-        let asker = self.kit.index;
-        let reply = self.ask_shard(owner, |ticket| Message::DigestAsked {
-            digest,
-            original,
-            asker,
-            ticket,
-        });
-        match reply.await {
-            Some(Reply::Digest(known)) => known,
-            _ => None,
-        }
+        asked.known().await
     }
 
     async fn near_page(&self, simhash: u64, url: &Url) -> Option<u64> {
-        let page = self.trail_step(url);
-        let mut near = None;
-        let mut replies = Vec::new();
-        for (owner, blocks) in dedup::masks(simhash, self.kit.plan.placement.shard_count()) {
-            if owner == self.kit.index {
-                near = near.or(self.near.borrow_mut().ask(simhash, page, blocks));
-            } else {
-                let asker = self.kit.index;
-                replies.push(self.ask_shard(owner, |ticket| Message::NearAsked {
-                    simhash,
-                    page,
-                    blocks,
-                    asker,
-                    ticket,
-                }));
-            }
+        let asked = self.sameness.near(simhash, self.trail_step(url), &mut self.out());
+        if asked.is_elsewhere() {
+            self.kit.wake.poke();
         }
-        for reply in replies {
-            if let Some(Reply::Near(found)) = reply.await {
-                near = near.or(found);
-            }
-        }
-        near
-    }
-
-    /// Posts a question; the answer comes by mail.
-    fn ask_shard(
-        &self,
-        owner: ShardIndex,
-        question: impl FnOnce(Ticket) -> Message,
-    ) -> oneshot::Receiver<Reply> {
-        let (ticket, receiver) = self.questions.borrow_mut().open();
-        self.mesh.borrow_mut().post(owner, question(ticket));
-        self.kit.wake.poke();
-        receiver
-    }
-}
-
-impl Questions {
-    /// Bounded by the fetch slots: a visit has at most four open.
-    fn open(&mut self) -> (Ticket, oneshot::Receiver<Reply>) {
-        let (sender, receiver) = oneshot::channel();
-        self.next = self.next.wrapping_add(1);
-        self.open.insert(self.next, sender);
-        (Ticket(self.next), receiver)
+        asked.found().await
     }
 }
 

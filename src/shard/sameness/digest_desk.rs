@@ -1,24 +1,26 @@
 //! Digests of payloads, of several pages at once: two side by side take little longer than one
 //! ([`crate::sys::sha1`]).
 //!
-//! Owns the responses that wait for theirs; each comes back with it. Whoever is first waits for
-//! company as long as other visits are under way, up to [`limits::DIGEST_GATHER_US`], then does the
-//! work of all; whoever brings [`limits::DIGEST_BATCH_COUNT`] or [`limits::DIGEST_BATCH_BYTES`]
-//! together does it at once, while they are in the cache. Nobody else waits for it: a page's host
-//! has been given back by then. A site that is asked without a delay has a page at a time, and its
-//! payloads come together all the same.
+//! Owns the responses that wait for their digest; each comes back with it. The first that waits
+//! waits for company as long as other visits are under way, up to [`limits::DIGEST_GATHER_US`], and
+//! then computes the digests of all. Whoever makes them [`limits::DIGEST_BATCH_COUNT`] or
+//! [`limits::DIGEST_BATCH_BYTES`] together computes them at once, while they are in the cache.
+//! No host waits for this: a page's host has been released by then. A site that is asked without a
+//! delay has one page at a time, and its payloads come together all the same.
 
-use super::Shard;
 use crate::base::limits;
 use crate::base::oneshot;
 use crate::base::race::{First, race};
-use crate::crawl::metrics::Stage;
-use crate::io::World;
+use crate::io::Clock;
 use crate::proto::warc::{PayloadDigest, Sha1};
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 #[derive(Default)]
-pub(super) struct DigestDesk {
+pub(super) struct DigestDesk(RefCell<Desk>);
+
+#[derive(Default)]
+struct Desk {
     waiting: Vec<Waiting>,
     size_bytes: usize,
 }
@@ -30,6 +32,58 @@ struct Waiting {
 }
 
 impl DigestDesk {
+    /// The digest of what stands behind the head of a response. `work_off` calls
+    /// [`DigestDesk::work_off`]; `visit_count` is the number of visits under way.
+    pub(super) async fn digest(
+        &self,
+        clock: &impl Clock,
+        visit_count: &Cell<usize>,
+        work_off: impl FnOnce(),
+        response: &mut Vec<u8>,
+        head_len: usize,
+    ) -> Sha1 {
+        let (done, mut result) = oneshot::channel();
+        let is_first = self.0.borrow().waiting.is_empty();
+        let waiting = Waiting { response: std::mem::take(response), head_len, done };
+        self.0.borrow_mut().put(waiting);
+        let is_full = self.0.borrow().is_full();
+        let early = if is_first && !is_full {
+            race(&mut result, self.company(clock, visit_count)).await
+        } else {
+            First::Right(())
+        };
+        let done = match early {
+            First::Left(done) => done,
+            First::Right(()) => {
+                if is_first || is_full {
+                    work_off();
+                }
+                result.await
+            }
+        };
+        let (whole, digest) = done.expect("who was put on the desk is worked off");
+        *response = whole;
+        digest
+    }
+
+    /// Resolves when no visit is under way that may bring another payload, or when it has been long
+    /// enough.
+    async fn company(&self, clock: &impl Clock, visit_count: &Cell<usize>) {
+        // The other visits of this turn of the core bring theirs, and new ones are begun.
+        clock.yield_now().await;
+        if self.0.borrow().waiting.len() < visit_count.get() {
+            let span = Duration::from_micros(limits::DIGEST_GATHER_US);
+            clock.sleep_until(clock.now() + span).await;
+        }
+    }
+
+    /// Computes the digests of all that wait.
+    pub(super) fn work_off(&self) {
+        self.0.borrow_mut().work_off();
+    }
+}
+
+impl Desk {
     fn is_full(&self) -> bool {
         self.waiting.len() >= limits::DIGEST_BATCH_COUNT
             || self.size_bytes >= limits::DIGEST_BATCH_BYTES
@@ -51,55 +105,13 @@ impl DigestDesk {
     }
 }
 
-impl<W: World> Shard<W> {
-    /// The digest of what stands behind the head of a response.
-    pub(super) async fn digest(&self, response: &mut Vec<u8>, head_len: usize) -> Sha1 {
-        let (done, mut result) = oneshot::channel();
-        let is_first = self.digesting.borrow().waiting.is_empty();
-        let waiting = Waiting { response: std::mem::take(response), head_len, done };
-        self.digesting.borrow_mut().put(waiting);
-        let is_full = self.digesting.borrow().is_full();
-        let early = if is_first && !is_full {
-            race(&mut result, self.digest_company()).await
-        } else {
-            First::Right(())
-        };
-        let done = match early {
-            First::Left(done) => done,
-            First::Right(()) => {
-                if is_first || is_full {
-                    self.work_off_digests();
-                }
-                result.await
-            }
-        };
-        let (whole, digest) = done.expect("who was put on the desk is worked off");
-        *response = whole;
-        digest
-    }
-
-    /// Until nobody is under way who may bring another payload, or it has been long enough.
-    async fn digest_company(&self) {
-        // The other visits of this turn of the core bring theirs, and new ones are begun.
-        self.kit.world.yield_now().await;
-        if self.digesting.borrow().waiting.len() < self.active_count.get() {
-            let span = Duration::from_micros(limits::DIGEST_GATHER_US);
-            self.kit.world.sleep_until(self.kit.world.now() + span).await;
-        }
-    }
-
-    fn work_off_digests(&self) {
-        self.kit.spend(Stage::Digest, || self.digesting.borrow_mut().work_off());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn each_response_comes_back_with_the_digest_of_its_own_payload() {
-        let mut desk = DigestDesk::default();
+        let mut desk = Desk::default();
         let mut results = Vec::new();
         while !desk.is_full() {
             let (done, result) = oneshot::channel();
@@ -125,7 +137,7 @@ mod tests {
 
     #[test]
     fn large_responses_are_worked_off_before_they_leave_the_cache() {
-        let mut desk = DigestDesk::default();
+        let mut desk = Desk::default();
         let (done, _result) = oneshot::channel();
         let response = vec![0; limits::DIGEST_BATCH_BYTES];
         desk.put(Waiting { response, head_len: 0, done });

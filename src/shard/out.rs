@@ -1,0 +1,71 @@
+//! Where a service puts what others must hear: entries for the journal, letters and links for other
+//! shards. An [`Out`] only appends. It calls nobody back, so a service may be borrowed meanwhile.
+
+use super::Shard;
+use crate::crawl::flow::{Candidate, Message, ShardIndex};
+use crate::io::World;
+use crate::proto::url::UrlId;
+
+pub trait Out {
+    /// Appends an entry to the journal, if there is one.
+    fn entry(&mut self, push: impl FnOnce(&mut Vec<u8>));
+
+    /// Posts a message to another shard.
+    fn letter(&mut self, to: ShardIndex, message: Message);
+
+    /// Brings a URL to the shard that owns its host.
+    fn link(&mut self, to: ShardIndex, id: UrlId, found: &Candidate<&str>);
+}
+
+/// The way out of a shard that runs: its journal and its mesh.
+pub(super) struct Outlets<'s, W: World>(&'s Shard<W>);
+
+impl<W: World> Shard<W> {
+    pub(super) fn out(&self) -> Outlets<'_, W> {
+        Outlets(self)
+    }
+}
+
+impl<W: World> Out for Outlets<'_, W> {
+    fn entry(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(journal) = &self.0.journal {
+            journal.append(push);
+        }
+    }
+
+    fn letter(&mut self, to: ShardIndex, message: Message) {
+        self.0.mesh.borrow_mut().post(to, message);
+    }
+
+    fn link(&mut self, to: ShardIndex, id: UrlId, found: &Candidate<&str>) {
+        self.0.promises.link_sent(to);
+        self.0.mesh.borrow_mut().post_link(to, id, found);
+    }
+}
+
+/// What was put out, for a test to look at.
+#[cfg(test)]
+#[derive(Debug, Default)]
+pub struct Kept {
+    /// The bytes of each entry.
+    pub entries: Vec<Vec<u8>>,
+    pub letters: Vec<(ShardIndex, Message)>,
+    pub links: Vec<(ShardIndex, UrlId, Candidate)>,
+}
+
+#[cfg(test)]
+impl Out for Kept {
+    fn entry(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
+        let mut entry = Vec::new();
+        push(&mut entry);
+        self.entries.push(entry);
+    }
+
+    fn letter(&mut self, to: ShardIndex, message: Message) {
+        self.letters.push((to, message));
+    }
+
+    fn link(&mut self, to: ShardIndex, id: UrlId, found: &Candidate<&str>) {
+        self.links.push((to, id, found.owned()));
+    }
+}
