@@ -79,9 +79,9 @@ impl<W: World> Shard<W> {
             self.frontier.borrow().host_by_key(target.host_key(&self.kit.plan.hash_key)).is_none();
         let host = self.frontier.borrow_mut().host_for(&target);
         let Ok(host) = host else { return self.answer_errand(&errand, unreachable) };
-        if let Some(journal) = self.journal.as_ref().filter(|_| is_new) {
+        if is_new {
             let origin = target.origin().to_owned();
-            journal.append(|out| Entry::Met { origin }.push(out));
+            self.archive.entry(|out| Entry::Met { origin }.push(out));
         }
         let is_parked = self.frontier.borrow_mut().host_data(host).is_parked;
         let mut errands = self.errands.borrow_mut();

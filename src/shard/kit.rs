@@ -9,6 +9,7 @@ use crate::base::notify::Notify;
 use crate::base::race::race;
 use crate::crawl::flow::ShardIndex;
 use crate::crawl::metrics::{Count, Stage};
+use crate::crawl::store::StoreError;
 use crate::io::{Outbox, World};
 use std::future::Future;
 use std::rc::Rc;
@@ -70,6 +71,12 @@ impl<W: World> Kit<W> {
             self.probe.add(Count::NoticesLost, 1);
         }
         is_taken
+    }
+
+    /// The shard comes to its end: a file takes no more, and waiting for the disk would not help.
+    pub fn store_failed(&self, error: StoreError) {
+        self.life.drain();
+        self.notice(Notice::StoreFailed { shard: self.index, error });
     }
 
     pub fn is_sabotaged(&self, sabotage: Sabotage) -> bool {

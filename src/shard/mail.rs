@@ -17,7 +17,8 @@ impl<W: World> Shard<W> {
                     self.mesh.borrow_mut().received(messages.len());
                     let link_count = messages.iter().map(Message::link_count).sum::<usize>() as u64;
                     messages.into_iter().for_each(|message| self.take_message(message));
-                    self.owe(from, link_count);
+                    let batch = self.frontier.borrow().sieve().deferred_mark();
+                    self.archive.owe(from, link_count, batch);
                     // A flood of batches must not keep the visits from running.
                     self.kit.world.yield_now().await;
                 }
@@ -31,7 +32,7 @@ impl<W: World> Shard<W> {
         match command {
             Command::Open => {
                 self.kit.life.open();
-                self.begin_checkpoints();
+                self.archive.begin_checkpoints();
             }
             Command::Seeds(candidates) => self.take_seeds(candidates),
             Command::Probe { round } => self.answer_probe(round),
@@ -49,7 +50,7 @@ impl<W: World> Shard<W> {
     fn answer_probe(&self, round: u64) {
         let is_idle = self.is_idle();
         let (sent_count, received_count) = self.mesh.borrow().counts();
-        self.settle();
+        self.archive.settle();
         let page_count = self.kit.probe.count(Count::Pages);
         let shard = self.kit.index;
         self.kit.notice(Notice::Pulse(Pulse {
@@ -69,7 +70,7 @@ impl<W: World> Shard<W> {
                 let tally = self.links.borrow_mut().take(self, &parcel, now);
                 self.count_links(tally);
             }
-            Message::LinksKept { by, through_count } => self.promises.links_kept(by, through_count),
+            Message::LinksKept { by, through_count } => self.archive.links_kept(by, through_count),
             Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };
                 let now = self.kit.world.now();

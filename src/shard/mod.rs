@@ -12,12 +12,12 @@
 //! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
 //! 5. the host goes back to the frontier with the time of its next turn.
 
+mod archive;
 mod bodies;
 mod budget;
-mod checkpoints;
-mod completion;
+mod checkpoint;
 mod cooling;
-mod disk_fault;
+mod ends;
 mod errand;
 mod error;
 mod head_links;
@@ -69,17 +69,15 @@ use crate::crawl::fetch::{Client, Timeouts, TlsPolicy};
 use crate::crawl::flow::{Candidate, Mail, Message, Queued, ShardIndex, TurnPlace};
 use crate::crawl::frontier::seen::DiskSieve;
 use crate::crawl::frontier::{Frontier, HostId, Offered};
-use crate::crawl::journal::{self, Journal};
-use crate::crawl::metrics::{Count, Gauges, Metrics, Report, Span, Stage, Totals};
+use crate::crawl::journal;
+use crate::crawl::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
 use crate::crawl::resolve::{DnsSettings, Resolver, RobotsCache};
 use crate::crawl::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
 use crate::io::{Inbox, Outbox, World};
 use crate::proto::http::DecoderPool;
 use crate::proto::url::{HostKey, Normaliser, UrlId, registrable_domain};
-use checkpoints::Checkpoints;
-use completion::Promises;
+use archive::Archive;
 use cooling::Cooling;
-use disk_fault::DiskCare;
 use errand::Errands;
 use hashbrown::HashSet;
 use health::Health;
@@ -146,24 +144,14 @@ struct Shard<W: World> {
     decoders: RefCell<DecoderPool>,
     normaliser: Normaliser,
     sameness: Sameness,
-    store: WarcStore<W>,
-    request_log: RequestLog<W>,
-    dead_letters: RequestLog<W>,
-    /// `None` if the settings want none.
-    journal: Option<Journal<W>>,
-    promises: Promises,
-    checkpoints: Checkpoints,
+    archive: Rc<Archive<W>>,
     /// What was found, until the control thread knows it.
     recovery: RefCell<Option<Recovery>>,
     /// The state was dealt anew, and is in no checkpoint yet.
     is_dealt: bool,
-    disk: DiskCare,
     links: RefCell<LinkDesk>,
     sowing: seeds::Sowing,
     mesh: RefCell<Mesh>,
-    /// What earlier runs amounted to, and with it what has ended in this one.
-    totals: RefCell<Totals>,
-    begun: Time,
     /// Visits under way.
     active_count: Cell<usize>,
     /// Hosts that have asked for a turn at an address or a domain, and wait for it.
@@ -221,7 +209,7 @@ impl<W: World> Shard<W> {
         let settings = &plan.settings;
         let agent = settings.user_agent();
         let state = recovery::open(world, index, plan).await?;
-        let State { frontier, health, robots, sitemaps, journal, checkpoints, .. } = state;
+        let State { frontier, health, robots, sitemaps, journal, books, .. } = state;
         let State { dead, recovery, is_dealt, totals, .. } = state;
         let store_settings = StoreSettings {
             deflate_level: settings.warc_deflate_level,
@@ -261,6 +249,8 @@ impl<W: World> Shard<W> {
             let (tries, depth, via) = (queued.tries_made(), *depth, *via);
             dead_letters.write(&DeadLetter { at, outcome, tries, depth, via, url }).await;
         }
+        let opened = archive::Opened { store, request_log, dead_letters, journal, books, totals };
+        let archive = Archive::new(&kit, opened);
         Ok(Shard {
             frontier: RefCell::new(frontier),
             sieving: sieving::Sieving::new(index),
@@ -278,20 +268,12 @@ impl<W: World> Shard<W> {
             decoders: RefCell::new(DecoderPool::for_bodies(settings.body_bytes_max)),
             normaliser: Normaliser::new(&settings.extra_parameters),
             sameness: Sameness::new(index, plan.placement),
-            store,
-            request_log,
-            dead_letters,
-            journal,
-            promises: Promises::new(plan.placement.shard_count()),
-            checkpoints,
+            archive,
             recovery: RefCell::new(recovery),
             is_dealt,
-            disk: DiskCare::default(),
             links: RefCell::new(LinkDesk::new(settings.link_memory_mb, own_key)),
             sowing: seeds::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
-            totals: RefCell::new(totals),
-            begun: world.now(),
             active_count: Cell::new(0),
             in_line_count: Cell::new(0),
             budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
@@ -311,7 +293,7 @@ impl<W: World> Shard<W> {
         self.kit.life.end();
         self.end_sieving().await;
         self.end_tailing().await;
-        if let Err(error) = self.close_files().await {
+        if let Err(error) = self.archive.close_files().await {
             self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
         }
         let report = self.report();
@@ -354,10 +336,10 @@ impl<W: World> Shard<W> {
             if self.kit.life.is_halted() {
                 return drained;
             }
-            self.prod_checkpoints();
+            self.archive.prod_checkpoints();
             let is_idle = self.active_count.get() == 0 && self.sowing.is_done();
             let is_done = self.kit.life.is_draining() && clear && is_idle;
-            let is_untold = is_done && !drained && self.is_put_away();
+            let is_untold = is_done && !drained && self.archive.close_files_once();
             if is_untold {
                 drained = self.kit.notice(Notice::Drained(self.kit.index));
             }
@@ -383,17 +365,15 @@ impl<W: World> Shard<W> {
         {
             return false;
         }
-        if self.disk_failure().is_some() || !self.client.budget().has_room() {
+        if self.archive.failure().is_some() || !self.client.budget().has_room() {
             return false;
         }
         if self.budget.get() == 0 {
             self.want_budget();
             return false;
         }
-        let is_backed_up = self.promises.are_backed_up()
-            || self.journal.as_ref().is_some_and(|journal| journal.is_backed_up());
         let is_disk_behind = self.is_sieve_backed_up() | self.is_tail_backed_up();
-        !is_backed_up && !is_disk_behind && !self.mesh.borrow().is_backed_up()
+        !self.archive.is_backed_up() && !is_disk_behind && !self.mesh.borrow().is_backed_up()
     }
 
     fn start(self: &Rc<Self>, host: HostId, turn: Option<TurnPlace>, now: Time) {
@@ -495,7 +475,7 @@ impl<W: World> Shard<W> {
             && self.granted.borrow().is_empty()
             && self.frontier.borrow().is_drained()
             && self.mesh.borrow().is_clear()
-            && self.promises.are_kept()
+            && self.archive.is_settled()
     }
 
     /// Once a second: closes idle connections, lets hosts go and reports.
@@ -506,9 +486,8 @@ impl<W: World> Shard<W> {
             self.kit.world.sleep_until(next).await;
             next += second;
             self.client.close_idle();
-            self.request_log.begin_flush();
-            self.dead_letters.begin_flush();
-            self.mind_disk();
+            self.archive.begin_flush();
+            self.archive.mind();
             self.cool_hosts().await;
             self.kit.notice(Notice::Report(Box::new(self.report())));
         }
@@ -540,7 +519,7 @@ impl<W: World> Shard<W> {
 
     /// What this run has counted so far, all of it.
     fn full_metrics(&self) -> Metrics {
-        self.settle();
+        self.archive.settle();
         self.count_returned();
         let mut metrics = self.kit.probe.snapshot();
         self.kit.meter.book(&self.kit.world, &mut metrics);
@@ -549,7 +528,7 @@ impl<W: World> Shard<W> {
             (Count::ConnectionsCrowded, self.client.crowded_count()),
             (Count::DnsQueries, self.resolver.query_count()),
             (Count::DnsCached, self.resolver.cached_count()),
-            (Count::WarcFiles, self.store.file_count()),
+            (Count::WarcFiles, self.archive.warc_file_count()),
         ] {
             metrics.add(count, sum);
         }
@@ -587,14 +566,12 @@ impl<W: World> Ways for Shard<W> {
 
     fn send(&self, id: UrlId, candidate: &Candidate<&str>) {
         let owner = self.kit.plan.placement.of_host(id.host);
-        self.promises.link_sent(owner);
+        self.archive.link_sent(owner);
         self.mesh.borrow_mut().post_link(owner, id, candidate);
     }
 
     /// Said to the journal in the same breath.
     fn admitted(&self, queued: &Queued<&str>) {
-        if let Some(journal) = &self.journal {
-            journal.append(|out| journal::push_admitted(out, queued));
-        }
+        self.archive.entry(|out| journal::push_admitted(out, queued));
     }
 }

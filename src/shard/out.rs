@@ -28,9 +28,7 @@ impl<W: World> Shard<W> {
 
 impl<W: World> Out for Outlets<'_, W> {
     fn entry(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(journal) = &self.0.journal {
-            journal.append(push);
-        }
+        self.0.archive.entry(push);
     }
 
     fn letter(&mut self, to: ShardIndex, message: Message) {
@@ -38,7 +36,7 @@ impl<W: World> Out for Outlets<'_, W> {
     }
 
     fn link(&mut self, to: ShardIndex, id: UrlId, found: &Candidate<&str>) {
-        self.0.promises.link_sent(to);
+        self.0.archive.link_sent(to);
         self.0.mesh.borrow_mut().post_link(to, id, found);
     }
 }

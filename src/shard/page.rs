@@ -1,9 +1,9 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
-use super::completion::Stored;
+use super::Shard;
+use super::archive::Stored;
 use super::links::{LinkTally, Ways};
 use super::turns::Hands;
-use super::{Notice, Shard};
 use crate::base::limits;
 use crate::crawl::fetch::{Answer, Sink};
 use crate::crawl::flow::{Candidate, Original, Outcome, Trail, Via};
@@ -123,7 +123,7 @@ impl<W: World> Shard<W> {
         // A list of pages is none: it is stored, and costs nothing of the page limit.
         let is_page = matches!(stored, Ok(Some(_))) && outcome.is_page() && parsed.listed.is_none();
         if is_page {
-            self.count_page();
+            self.archive.count_page();
             let probe = &self.kit.probe;
             probe.record(Span::Parse, std::time::Duration::from_nanos(parse_ns));
             probe.record(Span::Total, self.kit.world.now().since(answer.started));
@@ -138,17 +138,11 @@ impl<W: World> Shard<W> {
                 self.conclude(host, queued, &answer, outcome, record).await;
             }
             // Not stored, it has not come to its end: it stays open, for the next start.
-            (Err(error), _) => self.store_failed(error),
+            (Err(error), _) => self.kit.store_failed(error),
         }
         if !is_end {
             self.release(host, next);
         }
-    }
-
-    /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed.
-    pub(super) fn store_failed(&self, error: StoreError) {
-        self.kit.life.drain();
-        self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
     }
 
     /// What an answer amounts to, and where it redirects to.
@@ -330,7 +324,7 @@ impl<W: World> Shard<W> {
         let judged = Judged::default();
         let written = self.write(url, answer, answer.outcome, digest, None, judged).await;
         if let Err(error) = written {
-            self.store_failed(error);
+            self.kit.store_failed(error);
         }
     }
 
@@ -374,8 +368,7 @@ impl<W: World> Shard<W> {
             undecoded,
             links_left_out,
         };
-        let position = self.kit.spend_on(Stage::Store, self.store.write(&page)).await?;
-        self.count_stored(&position);
+        let position = self.archive.page(&page).await?;
         // Into the response as it came, and from there into the record.
         let copied_bytes = answer.response.len() as u64 + position.length;
         self.kit.probe.add(Count::BytesCopied, copied_bytes);

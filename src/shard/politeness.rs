@@ -34,13 +34,10 @@ impl<W: World> Shard<W> {
                 pace::retry_after(head, answer.seen_by, &self.kit.world, &self.kit.plan.settings)
             && !self.kit.is_sabotaged(Sabotage::RetryAfterIgnored)
         {
-            if until > next
-                && let Some(journal) = &self.journal
-            {
+            if until > next {
                 let until = self.clocks().wall_of(until);
-                journal.append(|out| {
-                    journal::push_waiting(out, url.host_key(&self.kit.plan.hash_key), until)
-                });
+                let host_key = url.host_key(&self.kit.plan.hash_key);
+                self.archive.entry(|out| journal::push_waiting(out, host_key, until));
             }
             next = next.max(until);
             self.tell_clamped("Retry-After", url, clamped);
@@ -119,22 +116,26 @@ impl<W: World> Shard<W> {
 
     /// Tells the journal how the origin of `url` fares now.
     fn note_health(&self, host: HostId, url: &Url) {
-        let Some(journal) = &self.journal else { return };
+        if !self.archive.has_journal() {
+            return;
+        }
         let (clocks, mut image) = (self.clocks(), Vec::new());
         let wall_of = |time| clocks.wall_of(time);
         self.health.borrow().pack(host, Origin::of(url), &mut Pack(&mut image), wall_of);
         let origin = url.origin().to_owned();
-        journal.append(|out| Entry::Health { origin, image }.push(out));
+        self.archive.entry(|out| Entry::Health { origin, image }.push(out));
     }
 
     /// Tells the journal what is known of the robots.txt of `url`'s origin.
     pub(super) fn note_robots(&self, url: &Url) {
-        let Some(journal) = &self.journal else { return };
+        if !self.archive.has_journal() {
+            return;
+        }
         let (clocks, mut image) = (self.clocks(), Vec::new());
         let wall_of = |time| clocks.wall_of(time);
         self.robots.borrow().pack(url.origin(), &mut Pack(&mut image), wall_of);
         let origin = url.origin().to_owned();
-        journal.append(|out| Entry::Robots { origin, image }.push(out));
+        self.archive.entry(|out| Entry::Robots { origin, image }.push(out));
     }
 
     /// The delay between two requests to the host of `url`.

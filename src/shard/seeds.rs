@@ -65,11 +65,7 @@ impl<W: World> Shard<W> {
             }
             self.kit.wake.poke();
             self.kit.world.yield_now().await;
-            if let Some(journal) = &self.journal
-                && journal.is_backed_up()
-            {
-                journal.durable(journal.lsn()).await;
-            }
+            self.archive.catch_up().await;
         }
     }
 

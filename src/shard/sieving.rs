@@ -169,7 +169,7 @@ impl<W: World> Shard<W> {
             Ok(()) => self.take_settled().await,
             Err(SeenError::Damaged { name, what }) => {
                 self.sieving.is_broken.set(true);
-                self.store_failed(StoreError::Damaged { name, what });
+                self.kit.store_failed(StoreError::Damaged { name, what });
             }
             Err(error @ SeenError::Disk { .. }) => {
                 tracing::warn!(
@@ -190,7 +190,7 @@ impl<W: World> Shard<W> {
         let sieve = frontier.sieve_mut();
         let before = sieve.seen_figures(now);
         let ended = sieve.finish(finished);
-        if self.journal.is_none() {
+        if !self.archive.has_journal() {
             // No checkpoint will ever name a run.
             sieve.leftovers().retire_unless(|_| false);
         }
@@ -210,7 +210,7 @@ impl<W: World> Shard<W> {
                 self.offered(offered);
             }
             let judged_mark = self.frontier.borrow().sieve().judged_mark();
-            self.promises.judged(judged_mark);
+            self.archive.judged(judged_mark);
             if !judged.is_more {
                 return;
             }

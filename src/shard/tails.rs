@@ -185,7 +185,7 @@ impl<W: World> Shard<W> {
         match error {
             TailError::Damaged { name, what } => {
                 self.tailing.is_broken.set(true);
-                self.store_failed(StoreError::Damaged { name, what });
+                self.kit.store_failed(StoreError::Damaged { name, what });
             }
             TailError::Disk { .. } => {
                 tracing::warn!(
@@ -204,7 +204,7 @@ impl<W: World> Shard<W> {
         let mut frontier = self.frontier.borrow_mut();
         let before = frontier.tail_figures();
         let ended = frontier.finish_tail_job(finished);
-        if self.journal.is_none() {
+        if !self.archive.has_journal() {
             // No checkpoint will ever name a segment.
             frontier.segment_leftovers().retire_unless(|_| false);
         }

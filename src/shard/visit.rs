@@ -4,7 +4,7 @@
 //! frontier with its next-eligible time, or it stays busy, parked until its turn at the address or
 //! the answer about its robots.txt has come.
 
-use super::completion::Stored;
+use super::archive::{End, Stored};
 use super::health::{Fitness, Sign};
 use super::turns::Hands;
 use super::{Notice, Sabotage, Shard};
@@ -16,7 +16,7 @@ use crate::crawl::frontier::{HostId, Origin, Queued};
 use crate::crawl::journal;
 use crate::crawl::metrics::{Count, Span, is_failure};
 use crate::crawl::resolve::RobotsState;
-use crate::crawl::store::{DeadLetter, RequestLine};
+use crate::crawl::store::RequestLine;
 use crate::io::World;
 use crate::proto::url::Url;
 use std::net::IpAddr;
@@ -272,10 +272,9 @@ impl<W: World> Shard<W> {
     /// knows of, which tells this copy from the one before.
     pub(super) fn retry(&self, host: HostId, queued: Queued, at: Time) {
         self.kit.probe.add(Count::Retries, 1);
-        if let Some(journal) = &self.journal {
-            let at = self.clocks().wall_of(at);
-            journal.append(|out| journal::push_retried(out, &queued, at));
-        }
+        self.archive.entry(|out| {
+            journal::push_retried(out, &queued, self.clocks().wall_of(at));
+        });
         self.frontier.borrow_mut().retry_at(host, queued, at);
     }
 
@@ -283,9 +282,7 @@ impl<W: World> Shard<W> {
     pub(super) async fn bury(&self, queued: &Queued, outcome: Outcome) {
         self.kit.probe.add(Count::DeadLetters, 1);
         self.tell_if_seed(queued, outcome);
-        let (&Queued { ref url, depth, via, .. }, tries) = (queued, queued.tries_made());
-        let letter = DeadLetter { at: self.kit.world.wall(), outcome, tries, depth, via, url };
-        self.dead_letters.write(&letter).await;
+        self.archive.bury(queued, outcome).await;
     }
 
     pub(super) fn tell_if_seed(&self, queued: &Queued, outcome: Outcome) {
@@ -354,7 +351,17 @@ impl<W: World> Shard<W> {
             body_bytes: answer.map_or(0, |answer| answer.response.len() as u64),
             total_ms: ended.since(started).as_millis() as u64,
         };
-        self.request_log.write(&line).await;
+        self.archive.request(&line).await;
+    }
+
+    /// A URL has come to its end; its record and its links are on their way to the disk.
+    fn end(&self, host: HostId, queued: Queued, outcome: Outcome, record: Option<Stored>) {
+        let batch = self.frontier.borrow().sieve().deferred_mark();
+        let end = End { host, queued, outcome, record };
+        if let Some(End { host, queued, .. }) = self.archive.end(end, batch) {
+            let fingerprint = queued.url.fingerprint(&self.kit.plan.hash_key);
+            self.frontier.borrow_mut().complete(host, fingerprint);
+        }
     }
 
     /// Gives the host back to the frontier.

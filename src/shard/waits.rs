@@ -47,13 +47,9 @@ impl<W: World> Shard<W> {
 
     /// Why no visit is started, as [`Shard::may_start`] decides it.
     fn held_by(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Option<Hold> {
-        let is_log_behind = || {
-            self.promises.are_backed_up()
-                || self.journal.as_ref().is_some_and(|journal| journal.is_backed_up())
-        };
         if self.kit.life.is_draining() {
             Some(Hold::Ending)
-        } else if self.disk_failure().is_some() {
+        } else if self.archive.failure().is_some() {
             Some(Hold::DiskFails)
         } else if !self.client.budget().has_room() {
             Some(Hold::Memory)
@@ -61,7 +57,9 @@ impl<W: World> Shard<W> {
             Some(Hold::Slots)
         } else if self.budget.get() == 0 {
             Some(Hold::Budget)
-        } else if is_log_behind() || frontier.sieve().is_backed_up() || frontier.is_tail_backed_up()
+        } else if self.archive.is_backed_up()
+            || frontier.sieve().is_backed_up()
+            || frontier.is_tail_backed_up()
         {
             Some(Hold::DiskBehind)
         } else {

@@ -129,6 +129,8 @@ struct State {
     /// So many bytes of the file are proven durable.
     synced_bytes: u64,
     failed: Option<StoreError>,
+    /// The remark that ends the log is written.
+    is_ended: bool,
     waiters: Rc<Waiters>,
 }
 
@@ -229,11 +231,15 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    /// Ends the log with a remark that it lacks no line.
-    pub async fn close(self) -> Result<(), StoreError> {
-        let (now, wall) = (self.world.now(), self.world.wall());
-        // Writing to a Vec cannot fail.
-        let _ = writeln!(self.state.borrow_mut().buffer, "# end {} {} {wall}", now.0, wall.0);
+    /// Ends the log with a remark that it lacks no line. May be called again if the disk refused.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        if !self.state.borrow().is_ended {
+            let (now, wall) = (self.world.now(), self.world.wall());
+            let mut state = self.state.borrow_mut();
+            state.is_ended = true;
+            // Writing to a Vec cannot fail.
+            let _ = writeln!(state.buffer, "# end {} {} {wall}", now.0, wall.0);
+        }
         self.sync().await
     }
 

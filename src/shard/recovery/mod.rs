@@ -18,7 +18,7 @@ pub(in crate::shard) use applied::Applied;
 pub use repair::{Buried, Finding, Salvage};
 pub(in crate::shard) use source::{ChunksWanted, Opened, Source};
 
-use super::checkpoints::{Checkpoints, Kept};
+use super::archive::{CheckpointBooks, Kept};
 use super::health::Health;
 use super::image::{Clocks, Lore};
 use super::pace::Pace;
@@ -71,7 +71,7 @@ pub(super) struct State<W: World> {
     pub robots: RobotsCache,
     pub sitemaps: Ledger,
     pub journal: Option<Journal<W>>,
-    pub checkpoints: Checkpoints,
+    pub books: CheckpointBooks,
     /// Told to the journal, and perhaps not to the list of dead letters.
     pub dead: Vec<(Queued, Outcome, WallTime)>,
     pub recovery: Option<Recovery>,
@@ -97,7 +97,7 @@ pub(super) async fn open<W: World>(
     restored.totals.cut_short_count += restored.cut_short_count_max;
     let settings = &plan.settings;
     let first_checkpoint = begun + Duration::from_secs(settings.checkpoint_seconds);
-    let checkpoints = Checkpoints::new(
+    let books = CheckpointBooks::new(
         restored.kept.take(),
         restored.next_checkpoint,
         restored.replayed.size_bytes,
@@ -140,7 +140,7 @@ pub(super) async fn open<W: World>(
         robots,
         sitemaps,
         journal,
-        checkpoints,
+        books,
         dead,
         recovery,
         totals,
