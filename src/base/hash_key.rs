@@ -3,8 +3,8 @@
 //! Whoever knows how a hash is computed can make a name that has the hash of another name, and so
 //! take its host, its page or its place in a table. So all such hashes are computed with a key. A
 //! crawl draws its key when it begins and keeps it in its manifest, for hashes that are stored on
-//! disk or sent from core to core; what one process alone keeps may have a key of its own. Checksums
-//! of our own files need no key.
+//! disk or sent from core to core; what one process alone keeps may have a key of its own.
+//! Checksums of our own files need no key.
 
 use crate::sys::cmac::Cmac;
 

@@ -1,6 +1,6 @@
-//! A cache of recent hashes that evicts the oldest. A miss proves nothing. A hit compares 64 bits of
-//! the hash, and other bits choose its set: of crawls of a billion pages with 60 links each, one in
-//! seventy million would mistake one hash for another (four in 2^64 for each question).
+//! A cache of recent hashes that evicts the oldest. A miss proves nothing. A hit compares 64 bits
+//! of the hash, and other bits choose its set: of crawls of a billion pages with 60 links each, one
+//! in seventy million would mistake one hash for another (four in 2^64 for each question).
 //!
 //! A hash may lie in one set only, half a cache line that holds the last four hashes that were
 //! inserted or asked for. With a single place instead of four, two links of a page that share the
