@@ -641,8 +641,8 @@ pub const SALVAGE_READ_BYTES: usize = 1024 * 1024;
 /// Origins of one core that are remembered as failing; at this bound a further origin that fails is
 /// asked at its host's pace, without a circuit breaker.
 pub const AILING_ORIGIN_COUNT_MAX: usize = 1 << 20;
-/// URLs of an origin that fail in a row, each with an answer, before the origin is given up: more
-/// than one page links to by default.
+/// URLs of an origin that fail in a row, each with an answer, before the origin is given up: as
+/// many as one page may link to by default.
 pub const FAILED_URL_COUNT_MAX: u16 = 1_000;
 /// URLs of one core that wait for a retry by themselves; beyond it their hosts wait with them.
 pub const RETRY_WAITING_COUNT_MAX: usize = 1 << 20;
