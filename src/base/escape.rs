@@ -1,18 +1,18 @@
-//! Text from the web, made fit for a terminal and for one line of a log.
+//! Makes text from the web safe to print on a terminal and in one line of a log.
 //!
 //! Pages, headers and URLs are written by strangers: an escape sequence in a title could rewrite
-//! the operator's screen, a bidirectional control could show one host as another, a line break
-//! could forge a log line. What is printable stays; the rest is spelled out. Reversible: a
-//! backslash is doubled.
+//! the operator's screen, a bidirectional control could show one host as another, and a line break
+//! could forge a log line. Printable characters stay; all others are spelled out. The result can be
+//! reversed, because a backslash is doubled.
 
 use std::fmt::{self, Write};
 
-/// Prints as printable text on one line, whatever `text` holds.
+/// Returns a value that prints `text` as printable characters on one line, whatever `text` holds.
 pub fn escape<T: AsRef<[u8]> + ?Sized>(text: &T) -> Escaped<'_> {
     Escaped { bytes: text.as_ref(), chars_max: usize::MAX }
 }
 
-/// As [`escape`], and `…` for what comes after the first `chars_max` characters.
+/// Like [`escape`], but prints `…` in place of what comes after the first `chars_max` characters.
 pub fn escape_cut<T: AsRef<[u8]> + ?Sized>(text: &T, chars_max: usize) -> Escaped<'_> {
     Escaped { bytes: text.as_ref(), chars_max }
 }
@@ -58,7 +58,7 @@ fn write_char(out: &mut fmt::Formatter<'_>, char: char) -> fmt::Result {
     }
 }
 
-/// Characters that steer, hide or reorder what is around them instead of showing something.
+/// Reports whether `char` steers, hides or reorders what is around it instead of showing something.
 pub fn is_unprintable(char: char) -> bool {
     char.is_control()
         || matches!(char,

@@ -1,13 +1,14 @@
-//! The secret under which names, links, URLs and addresses of strangers are hashed.
+//! The secret under which the names, links, URLs and addresses of strangers are hashed.
 //!
-//! Whoever knows how a hash is made can make a name that has the hash of another: its host, its
-//! page, its place in a table. So all such hashes are made with a key. That of a crawl is drawn
-//! when it begins and kept in its manifest, for what lies on disk or is told from core to core;
-//! what one process alone keeps may have a key of its own. Checksums of our own files need none.
+//! Whoever knows how a hash is computed can make a name that has the hash of another name, and so
+//! take its host, its page or its place in a table. So all such hashes are computed with a key. A
+//! crawl draws its key when it begins and keeps it in its manifest, for hashes that are stored on
+//! disk or sent from core to core; what one process alone keeps may have a key of its own.
+//! Checksums of our own files need no key.
 
 use crate::sys::cmac::Cmac;
 
-/// A secret, made ready for use. Belongs to whoever has a copy.
+/// A secret, expanded and ready for use. Each copy belongs to its holder.
 #[derive(Clone)]
 pub struct HashKey(Cmac);
 
@@ -16,34 +17,35 @@ impl HashKey {
         HashKey(Cmac::new(secret.to_be_bytes()))
     }
 
-    /// 128 bits, all of them evenly spread.
+    /// Returns the hash of `text`: 128 evenly spread bits.
     #[inline]
     pub fn hash(&self, text: &[u8]) -> u128 {
         self.0.tag(0, text)
     }
 
-    /// The hash of `text` behind a text whose hash is `start`. What many texts begin with is hashed
-    /// once. `start` must be secret, as hashes are: a known one could be undone by the text.
+    /// Returns the hash of a text that consists of a first part with the hash `start` and of
+    /// `text`, so that a beginning that many texts share is hashed once. `start` must be secret, as
+    /// hashes are: the text could be chosen to cancel a known one.
     #[inline]
     pub fn hash_behind(&self, start: u128, text: &[u8]) -> u128 {
         self.0.tag(start, text)
     }
 }
 
-/// For tests to which one key is as good as another.
+/// Makes a key for tests that work with any key.
 #[cfg(test)]
 pub fn test_key() -> HashKey {
     HashKey::new(7)
 }
 
-/// A name, and one that was made to have its hash where hashes had no key: of a `host`, a `url` or
-/// an `origin`.
+/// Returns a name and another one made to have the same hash without a key. `what` is `host`, `url`
+/// or `origin`.
 #[cfg(test)]
 pub fn made_to_collide(what: &str) -> [&'static str; 2] {
     let lines = include_str!("../../tests/data/collisions.txt").lines();
     let words = lines.map(|line| line.split(' ').collect::<Vec<_>>());
     let found = words.filter(|words| words[0] == what).map(|words| [words[1], words[2]]).next();
-    found.expect("a pair of this kind")
+    found.expect("the file has a pair of this kind")
 }
 
 #[cfg(test)]
@@ -58,9 +60,9 @@ mod tests {
         for what in ["host", "url", "origin"] {
             let [victim, made] = made_to_collide(what).map(str::as_bytes);
             if what == "url" {
-                assert_eq!(xxh3_128(victim) as u64, xxh3_128(made) as u64, "as the file says");
+                assert_eq!(xxh3_128(victim) as u64, xxh3_128(made) as u64, "same without a key");
             } else {
-                assert_eq!(xxh3_64(victim), xxh3_64(made), "as the file says");
+                assert_eq!(xxh3_64(victim), xxh3_64(made), "same without a key");
             }
             for key in &keys {
                 let [victim, made] = [key.hash(victim), key.hash(made)];
@@ -70,7 +72,8 @@ mod tests {
         }
     }
 
-    /// Of 32 bits, so that a pair is found; as many names collide under the other key by chance.
+    /// The hashes are cut to 32 bits, so that colliding pairs are found. Under the other key as
+    /// many names collide, but by chance only.
     #[test]
     fn a_pair_that_collides_under_one_key_does_not_under_another() {
         let (one, other) = (HashKey::new(1), HashKey::new(2));

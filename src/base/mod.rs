@@ -1,7 +1,8 @@
-//! What every layer may use: time as a value, hand-overs between tasks of one core,
-//! numbers as files hold them and as people read them, and text from strangers made fit to print.
+//! Small things that all modules use: time as a value, hand-overs between tasks of one core,
+//! numbers as files store them and as people read them, the bounds of the crawler, and text from
+//! strangers made safe to print.
 //!
-//! Nothing here does I/O or reads a clock. Values of this module belong to the core that made them.
+//! Nothing here does I/O or reads a clock. Each value belongs to the core that made it.
 
 pub mod escape;
 pub mod hash_key;

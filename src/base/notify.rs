@@ -1,4 +1,5 @@
-//! "Look again": one task of a core waits, others poke it. Pokes are not counted, never lost.
+//! A signal for one waiting task of a core to look again. Other tasks poke it. Several pokes before
+//! the task looks count as one, and none is lost.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Poll, Waker};

@@ -1,7 +1,7 @@
-//! One value from one task to another on the same core.
+//! A channel for one value from one task to another on the same core.
 //!
-//! The stages use it to wait for an answer that arrives by message (dedup) or by someone else's
-//! lookup (DNS). No atomics: both ends stay on the core that made them.
+//! The stages use it to wait for an answer that arrives as a message (dedup) or from the lookup of
+//! another task (DNS). It needs no atomics, because both ends stay on the core that made them.
 
 use std::cell::RefCell;
 use std::future::Future;

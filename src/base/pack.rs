@@ -1,8 +1,8 @@
-//! Numbers and byte strings as state files hold them: little-endian, lengths before contents.
+//! Numbers and byte strings as state files store them: little-endian, lengths before contents.
 //!
-//! [`Pack`] appends to a buffer and cannot fail. [`Unpack`] reads back and answers `None` when the
-//! bytes are not what was packed: files are checked by their checksums first, but nothing that was
-//! on a disk may bring a core down.
+//! [`Pack`] appends to a buffer and cannot fail. [`Unpack`] reads back and returns `None` when the
+//! bytes are not what was packed. Files are checked by their checksums first, but even so no byte
+//! read from a disk may bring a core down.
 
 /// Appends to a buffer.
 pub struct Pack<'o>(pub &'o mut Vec<u8>);
@@ -28,7 +28,7 @@ impl Pack<'_> {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// A length of four bytes, then the bytes.
+    /// Appends the length in four bytes, then the bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.u32(u32::try_from(bytes.len()).expect("no field is near 4 GiB"));
         self.0.extend_from_slice(bytes);
@@ -38,7 +38,7 @@ impl Pack<'_> {
         self.bytes(text.as_bytes());
     }
 
-    /// Packs what `fill` packs as one byte string, its length found out afterwards.
+    /// Packs what `fill` packs as one byte string, and fills in its length afterwards.
     pub fn nested(&mut self, fill: impl FnOnce(&mut Pack<'_>)) {
         let at = self.0.len();
         self.u32(0);

@@ -1,4 +1,4 @@
-//! Two futures, the first to end wins. On a tie the left one does.
+//! Runs two futures until the first one ends. If both are ready, the left one wins.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,6 +10,7 @@ pub enum First<A, B> {
     Right(B),
 }
 
+/// Resolves to the output of the future that ends first, and drops the other one.
 pub async fn race<A, B>(
     left: impl Future<Output = A>,
     right: impl Future<Output = B>,

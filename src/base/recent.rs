@@ -1,47 +1,49 @@
-//! Hashes of late: what was there a moment ago. A miss says nothing. A hit is told by 64 bits of
-//! the hash and by its place, which other bits choose: of crawls of a billion pages with 60 links
-//! each, one in seventy million would take one hash for another (four in 2^64 for each question).
+//! A cache of recent hashes that evicts the oldest. A miss proves nothing. A hit compares 64 bits
+//! of the hash, and other bits choose its set: of crawls of a billion pages with 60 links each, one
+//! in seventy million would mistake one hash for another (four in 2^64 for each question).
 //!
-//! A hash has half a cache line, which holds the last four that came to it or were asked for. Four
-//! and not one: with a single place, two links of a page that meet there turn each other out on
-//! every page. The one asked for last stays longest: what is on many pages outlasts what comes
-//! once.
+//! A hash may lie in one set only, half a cache line that holds the last four hashes that were
+//! inserted or asked for. With a single place instead of four, two links of a page that share the
+//! place would evict each other on every page. The hash asked for last stays longest, so what is on
+//! many pages outlasts what comes once.
 //!
-//! Not the whole hash, which was kept before: of twice the size, the table had half as many of its
-//! pages in the translation caches, and each look-up outside of them costs more than the look.
+//! The whole hash was kept before. That was dropped: at twice the size, only half as much of the
+//! table was covered by the translation caches, and each look-up outside of them costs more than
+//! the comparison.
 //!
-//! It may begin small and grow, a set at a time, when its owner says so ([`Recent::grow`]): where
-//! something new has come, or what was asked for had been forgotten. Linear hashing: the new set is
-//! the twin of one that is there, whose hashes are divided between the two by one bit more. That
-//! bit was not kept, so both have all four of them, and those that are in the wrong one are never
-//! asked for there and turned out. Nothing is forgotten by growing, and no moment costs more than
-//! one set.
+//! The cache may begin small and grow, one set at a time, when its owner calls [`Recent::grow`]:
+//! when something new has come, or when a hash that was asked for had been forgotten. The method is
+//! linear hashing: the new set is the twin of an existing set, whose hashes are divided between the
+//! two by one more bit. That bit was not kept, so both sets get all four hashes. Those in the wrong
+//! set are never asked for there, and are evicted in time. Growing forgets nothing, and each step
+//! costs one set only.
 
 use crate::sys::memory;
 
 pub struct Recent {
     sets: Vec<Set>,
     set_count_max: usize,
-    /// Of a mixed hash: the bits that choose a set, if there is one of that number. If not, it is
-    /// the one without the highest bit, whose twin is yet to come.
+    /// The bits of a mixed hash that choose a set. If there is no set with that number yet, the
+    /// hash belongs to the set whose number lacks the highest bit, because its twin is yet to come.
     mask: usize,
 }
 
-/// The newest first. Zero: none.
+/// The tags of a set, newest first. Zero means an empty place.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 struct Set([u64; WAY_COUNT]);
 
 const WAY_COUNT: usize = 4;
-const _: () = assert!(size_of::<Set>() == 32, "in one cache line");
+const _: () = assert!(size_of::<Set>() == 32, "a set never spans two cache lines");
 
 impl Recent {
-    /// There are two sets at least.
+    /// Makes a cache of `count` places, in two sets at least, that does not grow.
     pub fn with_places(count: usize) -> Recent {
         Recent::growing(count, count)
     }
 
-    /// Of `count` places at first and `count_max` at most. What is not there yet costs no memory.
+    /// Makes a cache of `count` places at first and `count_max` at most. Places that do not exist
+    /// yet cost no memory.
     pub fn growing(count: usize, count_max: usize) -> Recent {
         let set_count = (count / WAY_COUNT).max(2);
         let set_count_max = (count_max / WAY_COUNT).max(set_count);
@@ -56,7 +58,7 @@ impl Recent {
         self.sets.len() * WAY_COUNT
     }
 
-    /// Room for a few more, unless it is as large as it may be.
+    /// Adds one set of places, unless the cache has its largest size.
     #[inline]
     pub fn grow(&mut self) {
         let number = self.sets.len();
@@ -67,7 +69,7 @@ impl Recent {
         }
     }
 
-    /// That a hash is to be asked for soon.
+    /// Prefetches the set of a hash that is going to be asked for soon.
     #[inline]
     pub fn prefetch(&self, hash: u128) {
         memory::prefetch(&self.sets[self.set_of(hash)]);
@@ -78,7 +80,7 @@ impl Recent {
         hits(&self.sets[self.set_of(hash)].0, tag(hash)) != 0
     }
 
-    /// As [`Recent::contains`], and if so it counts as new again.
+    /// Reports the same as [`Recent::contains`]; a hash that is found counts as the newest again.
     #[inline]
     pub fn touch(&mut self, hash: u128) -> bool {
         let (set, tag) = (self.set_of(hash), tag(hash));
@@ -86,7 +88,7 @@ impl Recent {
         let hits = hits(ways, tag);
         if hits > 1 {
             let way = hits.trailing_zeros() as usize;
-            // No slice of unknown length: to rotate one is a call.
+            // Rotating a slice of unknown length would be a call; this loop has a fixed length.
             let before = *ways;
             for place in 1..WAY_COUNT {
                 ways[place] = if place <= way { before[place - 1] } else { before[place] };
@@ -106,8 +108,8 @@ impl Recent {
         self.sets[set] = Set([tag(hash), first, second, third]);
     }
 
-    /// By the high half, mixed: of a fingerprint it is mostly the host's, and those of one core
-    /// begin alike.
+    /// Returns the number of the set of a hash. It is computed from the high half, mixed first: in
+    /// a fingerprint most of the high half comes from the host, and those of one core begin alike.
     #[inline]
     fn set_of(&self, hash: u128) -> usize {
         let mixed = ((hash >> 64) as u64).wrapping_mul(MIXER) >> (u64::BITS - HASH_BITS);
@@ -116,20 +118,21 @@ impl Recent {
     }
 }
 
-/// Of a mixed hash, that sets are chosen by: the upper half, in which all others have their say.
+/// Bits of a mixed hash that sets are chosen by: its upper half, which all other bits influence.
 const HASH_BITS: u32 = 32;
 
-/// The golden ratio's, as in Fibonacci hashing: every bit of the high half has its say.
+/// The golden ratio's multiplier, as in Fibonacci hashing: every bit of the high half influences
+/// the result.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The low half; zero stands for none, and has the place of one.
+/// Returns the low half of a hash. Zero means an empty place, so a zero half is stored as one.
 #[inline]
 fn tag(hash: u128) -> u64 {
     (hash as u64).max(1)
 }
 
-/// A bit for each place that holds the tag; it is in one at most. No early exit: which of the four
-/// it is cannot be predicted.
+/// Returns a bit for each place that holds the tag; one place does at most. The loop has no early
+/// exit, because a branch on which of the four it is cannot be predicted.
 #[inline]
 fn hits(ways: &[u64; WAY_COUNT], tag: u64) -> u32 {
     (0..WAY_COUNT).fold(0, |hits, way| hits | u32::from(ways[way] == tag) << way)
@@ -145,7 +148,7 @@ mod tests {
         let mut number = 7u64;
         for _ in 0..20_000 {
             number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            // All of one set.
+            // All of these hashes belong to one set.
             let (hash, is_new) = (u128::from(number >> 40) % 9 * 2 + 3, number >> 33 & 1 == 1);
             let before = naive.iter().position(|known| *known == hash);
             assert_eq!(recent.contains(hash), before.is_some());
@@ -169,19 +172,19 @@ mod tests {
             assert!(!recent.contains(hash), "{hash}");
         }
         let other = (1..).map(|high| high << 64 | 6).find(|hash| recent.set_of(*hash) > 0);
-        let other = other.expect("one of another set");
-        // All of set zero, the first of them twice.
+        let other = other.expect("a hash of another set");
+        // All of these hashes belong to set zero, and the first is inserted twice.
         for hash in [5, 9, 5, 13, 17] {
             recent.insert(hash);
         }
         recent.insert(other);
         assert!([5, 9, 13, 17, other].iter().all(|hash| recent.contains(*hash)));
         recent.insert(21);
-        assert!(!recent.contains(9), "the oldest goes");
+        assert!(!recent.contains(9), "the oldest is evicted");
         assert!([5, 13, 17, 21, other].iter().all(|hash| recent.contains(*hash)));
         assert!(recent.touch(5) && !recent.touch(9) && !recent.touch(1));
         [25, 29, 33].iter().for_each(|hash| recent.insert(*hash));
-        assert!([5, 25, 29, 33].iter().all(|hash| recent.contains(*hash)), "asked for stays");
+        assert!([5, 25, 29, 33].iter().all(|hash| recent.contains(*hash)), "5 was touched");
         assert!(!recent.contains(21) && !recent.contains(other ^ 6 | 5));
     }
 
@@ -201,11 +204,11 @@ mod tests {
             assert!(recent.place_count() == (before + WAY_COUNT).min(4_000));
             assert!(known.iter().all(|hash| recent.contains(*hash)), "at {before} places");
             let new = hash();
-            assert!(!recent.contains(new), "by chance");
+            assert!(!recent.contains(new), "found by chance");
             recent.insert(new);
             known.push(new);
         }
-        // Three thousand in four thousand places: a set has three of them, some more than four.
+        // Three thousand hashes in four thousand places: three a set on average, in some over four.
         let kept_count = known.iter().filter(|hash| recent.contains(**hash)).count();
         assert!(kept_count > 2_300, "{kept_count}");
         (0..40_000).for_each(|_| recent.insert(hash()));
@@ -227,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Of one host, of one slot, and any: no set has many more than its share.
+    /// Whether the hashes share a host, a slot or nothing, no set gets many more than its share.
     #[test]
     fn hashes_that_begin_alike_use_all_sets() {
         let recent = Recent::with_places(1 << 10);

@@ -1,5 +1,6 @@
-//! Numbers, dates and identifiers into a buffer, without `fmt`: through `write!` those of one page
-//! cost 1.2 us, twice the copy of its body; a whole header written from here costs 0.6 us.
+//! Writes numbers, dates and identifiers into a buffer without `fmt`. With `write!` those of one
+//! page cost 1.2 us, twice as much as the copy of its body; a whole header written with these
+//! functions costs 0.6 us.
 
 use super::WallTime;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +21,7 @@ pub fn push_number(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// `2026-01-31T23:59:59Z`.
+/// Appends a date like `2026-01-31T23:59:59Z`.
 pub fn push_date(out: &mut Vec<u8>, at: WallTime) {
     let (year, month, day, hour, minute, second) = at.civil();
     push_four(out, year);
@@ -32,14 +33,14 @@ pub fn push_date(out: &mut Vec<u8>, at: WallTime) {
     out.push(b'Z');
 }
 
-/// `20260131235959`.
+/// Appends a timestamp like `20260131235959`.
 pub fn push_timestamp(out: &mut Vec<u8>, at: WallTime) {
     let (year, month, day, hour, minute, second) = at.civil();
     push_four(out, year);
     [month, day, hour, minute, second].into_iter().for_each(|value| push_two(out, value));
 }
 
-/// The lowest `digits` hexadecimal digits of `value`, 32 at most.
+/// Appends the lowest `digits` hexadecimal digits of `value`, 32 at most.
 pub fn push_hex(out: &mut Vec<u8>, value: u128, digits: usize) {
     let mut text = [0; 32];
     let text = &mut text[..digits];
@@ -49,7 +50,7 @@ pub fn push_hex(out: &mut Vec<u8>, value: u128, digits: usize) {
     out.extend_from_slice(text);
 }
 
-/// As `fmt` spells it.
+/// Appends `address` as `fmt` would print it.
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
@@ -64,7 +65,7 @@ pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     }
 }
 
-/// As `fmt` spells it.
+/// Appends `address` as `fmt` would print it.
 pub fn push_socket_address(out: &mut Vec<u8>, address: SocketAddr) {
     match address {
         SocketAddr::V4(address) => {

@@ -1,7 +1,7 @@
-//! Time as plain numbers: monotonic for every delay, wall time only for what people read.
+//! Time as plain numbers: monotonic time for every delay, wall time only for what people read.
 //!
 //! `Time` is `CLOCK_MONOTONIC` in production and the virtual clock in simulation. All shards of a
-//! process share its zero, so a time may cross the mesh.
+//! process count it from the same zero, so they may send times to each other.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -13,7 +13,7 @@ pub struct Time(pub u64);
 
 impl Time {
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens: the deadline of a wait that has none.
+    /// A time after everything that happens: the deadline of a wait that has none.
     pub const NEVER: Time = Time(u64::MAX);
 
     pub fn from_ms(ms: u64) -> Time {
@@ -24,7 +24,7 @@ impl Time {
         self.0 / 1_000_000
     }
 
-    /// How long after `earlier` this is; zero if it is not after.
+    /// Returns how long after `earlier` this is, or zero if it is not after it.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -52,7 +52,7 @@ impl Sub<Duration> for Time {
     }
 }
 
-/// Nanoseconds since the Unix epoch. It may jump; nothing is ever scheduled by it.
+/// Nanoseconds since the Unix epoch. Wall time may jump, so nothing is ever scheduled by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(pub u64);
 
@@ -61,7 +61,8 @@ impl WallTime {
         self.0 / 1_000_000_000
     }
 
-    /// Year, month, day, hour, minute, second in UTC (proleptic Gregorian, Hinnant's algorithm).
+    /// Returns year, month, day, hour, minute and second in UTC (proleptic Gregorian, Hinnant's
+    /// algorithm).
     pub fn civil(self) -> (u64, u64, u64, u64, u64, u64) {
         let seconds = self.unix_seconds();
         let (days, rest) = (seconds / 86_400, seconds % 86_400);
@@ -78,7 +79,7 @@ impl WallTime {
         (year, month, day, rest / 3_600, rest / 60 % 60, rest % 60)
     }
 
-    /// Reads what [`fmt::Display`] writes; `None` for anything else.
+    /// Reads what [`fmt::Display`] writes; returns `None` for anything else.
     pub fn parse(text: &str) -> Option<WallTime> {
         let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
         let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
@@ -86,7 +87,7 @@ impl WallTime {
         if year < 1970 || !(1..=12).contains(&month) || day == 0 {
             return None;
         }
-        // Years begin in March: the leap day comes last (Hinnant's algorithm again).
+        // Years begin in March here, so that the leap day comes last (Hinnant's algorithm again).
         let shifted_year = year - u64::from(month <= 2);
         let (era, year_of_era) = (shifted_year / 400, shifted_year % 400);
         let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -94,18 +95,18 @@ impl WallTime {
         let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
         let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
         let at = WallTime(seconds.checked_mul(1_000_000_000)?);
-        // One moment, one text: the 31st of April is none.
+        // Only the canonical text of a moment is accepted: there is no 31st of April.
         (at.to_string() == text).then_some(at)
     }
 
-    /// `20260131235959`: the timestamp of CDXJ lines and WARC file names.
+    /// Returns a text like `20260131235959`, the timestamp of CDXJ lines and WARC file names.
     pub fn compact(self) -> String {
         let (year, month, day, hour, minute, second) = self.civil();
         format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}")
     }
 }
 
-/// `2026-01-31T23:59:59Z`, as WARC-Date wants it.
+/// Prints a text like `2026-01-31T23:59:59Z`, the form of WARC-Date.
 impl fmt::Display for WallTime {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (year, month, day, hour, minute, second) = self.civil();

@@ -1,8 +1,9 @@
-//! Tasks of one core that wait for something, woken together to look for themselves.
+//! A list of tasks of one core that wait for something. All are woken together, and each checks for
+//! itself whether what it waits for has come.
 //!
-//! A waiter knows its own place in the list, so that to look again costs a step and not a search:
-//! with a thousand tasks that wait, each of which is polled for other reasons too, the search was
-//! half of a core's time. A waiter that is dropped leaves the list.
+//! A waiter knows its own place in the list, so that polling it again costs a step and not a
+//! search: with a thousand waiting tasks, each of which is polled for other reasons too, the search
+//! took half of a core's time. A waiter that is dropped leaves the list.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,20 +12,20 @@ use std::task::{Poll, Waker};
 
 #[derive(Default)]
 pub struct Waiters {
-    /// In the order in which they came.
+    /// The wakers, in the order in which the waiters came.
     waiting: RefCell<BTreeMap<u64, Waker>>,
     come_count: Cell<u64>,
 }
 
-/// A waiter's place; free again when the waiter goes.
+/// A waiter's place in the list; it is freed when the waiter is dropped.
 struct Place<'w> {
     waiters: &'w Waiters,
     number: u64,
 }
 
 impl Waiters {
-    /// Resolves once `ready` gives something. It is asked at every poll; [`Waiters::wake_all`]
-    /// brings one about.
+    /// Resolves once `ready` returns a value. `ready` is called at every poll, and
+    /// [`Waiters::wake_all`] causes one.
     pub async fn wait<T>(&self, mut ready: impl FnMut() -> Option<T>) -> T {
         let mut place: Option<Place<'_>> = None;
         poll_fn(|context| {
@@ -98,7 +99,7 @@ mod tests {
         }
         waiters.wake_all();
         let woken = counters.iter().map(|counter| counter.0.load(Ordering::Relaxed));
-        assert_eq!(woken.collect::<Vec<_>>(), [vec![0; 99], vec![10]].concat(), "the last poller");
+        assert_eq!(woken.collect::<Vec<_>>(), [vec![0; 99], vec![10]].concat(), "the last waker");
         is_ready.set(true);
         assert!(waiting.iter_mut().all(|waiting| poll(waiting, &counters[0])));
     }

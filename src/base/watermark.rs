@@ -1,4 +1,4 @@
-//! A number that only rises, and tasks of one core that wait for it to have risen far enough.
+//! A number that only rises, and tasks of one core that wait until it has reached some level.
 
 use super::waiters::Waiters;
 use std::cell::Cell;
@@ -18,7 +18,7 @@ impl Watermark {
         self.level.get()
     }
 
-    /// Raises it; a lower level changes nothing.
+    /// Raises the level to `level`; a lower level changes nothing.
     pub fn rise(&self, level: u64) {
         if level > self.level.get() {
             self.level.set(level);
@@ -26,17 +26,17 @@ impl Watermark {
         }
     }
 
-    /// Raises it by one: something has happened.
+    /// Raises the level by one, to signal that something has happened.
     pub fn step(&self) {
         self.rise(self.level() + 1);
     }
 
-    /// Resolves when it has risen again, from wherever it is.
+    /// Resolves when the level has risen above the present one.
     pub async fn stepped(&self) {
         self.reached(self.level() + 1).await;
     }
 
-    /// Resolves once it has risen to `level`.
+    /// Resolves once the level has reached `level`.
     pub async fn reached(&self, level: u64) {
         self.waiters.wait(|| (self.level.get() >= level).then_some(())).await;
     }

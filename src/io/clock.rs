@@ -1,4 +1,4 @@
-//! Time, chance and tasks, as the world of one core gives them.
+//! Time, randomness and tasks, as the world of one core provides them.
 
 use crate::base::{Time, WallTime};
 use std::future::Future;
@@ -6,13 +6,14 @@ use std::future::Future;
 pub trait Clock {
     fn now(&self) -> Time;
 
-    /// For WARC dates and file names; nothing is scheduled by it.
+    /// Returns the wall time, for WARC dates and file names; nothing is scheduled by it.
     fn wall(&self) -> WallTime;
 
-    /// CPU time this core's thread has used so far, in nanoseconds; simulated cores use none.
+    /// Returns the CPU time that this core's thread has used so far, in nanoseconds; simulated
+    /// cores use none.
     fn cpu_ns(&self) -> u64;
 
-    /// What this core's way to the system has cost so far; simulated cores pay nothing.
+    /// Returns what this core's system calls have cost so far; simulated cores pay nothing.
     fn effort(&self) -> Effort {
         Effort::default()
     }
@@ -23,21 +24,21 @@ pub trait Clock {
     fn yield_now(&self) -> impl Future<Output = ()>;
 }
 
-/// System calls and buffers of one core since its start.
+/// System calls and receive buffers of one core since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     pub syscall_count: u64,
-    /// Time in system calls that did not wait, and in handing out what they brought.
+    /// Time in system calls, sleep excluded, and time spent handing out their completions.
     pub syscall_ns: u64,
     pub dispatch_ns: u64,
-    /// Of these calls: so long that all else on the core was late.
+    /// Turns whose call and hand-out took so long that everything else on the core was late.
     pub long_count: u64,
-    /// Pieces received into the ring's buffers, and times that none was free.
+    /// Pieces received into the ring's buffers, and receives that found no free buffer.
     pub piece_count: u64,
     pub starved_count: u64,
-    /// Longest time in which no task of the core was looked at, sleep that was asked for excluded.
+    /// Longest time in which no task of the core was polled, not counting sleep that was asked for.
     pub turn_gap_ns_max: u64,
-    /// Times the core stood still and was woken from outside.
+    /// Times that the core stood still and was woken from outside.
     pub nudge_count: u64,
 }
 
@@ -46,6 +47,6 @@ pub trait Random {
 }
 
 pub trait Spawn {
-    /// Runs `task` on this core until it ends or the world does.
+    /// Runs `task` on this core until the task ends or the world does.
     fn spawn(&self, task: impl Future<Output = ()> + 'static);
 }

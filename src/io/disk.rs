@@ -1,7 +1,7 @@
-//! Files as the crawler uses them: written by appending, read by position, durable when synced.
+//! Files as the crawler uses them: written by appending, read by position, durable once synced.
 //!
-//! All paths are under the data directory that the world was made with, and relative to it. No
-//! operation follows a symbolic link out of it.
+//! All paths are relative to the data directory that the world was made with. No operation follows
+//! a symbolic link out of it.
 
 use std::fmt;
 use std::future::Future;
@@ -10,33 +10,34 @@ use std::path::Path;
 pub trait Disk {
     type File: File;
 
-    /// A new, empty file. Fails with [`DiskError::Exists`] if the name is taken.
+    /// Creates an empty file. Fails with [`DiskError::Exists`] if the name is taken.
     fn create(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>>;
 
-    /// As [`Disk::create`], for a file that is written in large buffers and not read soon: past the
-    /// page cache, where the world has one and the file system lets it.
+    /// Does the same as [`Disk::create`] for a file that is written in large buffers and not read
+    /// soon. It is written past the page cache where the world has one and the file system allows
+    /// it.
     fn create_bulk(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>> {
         self.create(path)
     }
 
-    /// An existing file, to read or to go on appending at its end.
+    /// Opens an existing file, to read it or to append at its end.
     fn open(&self, path: &Path) -> impl Future<Output = Result<Self::File, DiskError>>;
 
     fn rename(&self, from: &Path, to: &Path) -> impl Future<Output = Result<(), DiskError>>;
 
     fn remove(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
 
-    /// Makes a directory and its parents; an existing one is fine.
+    /// Makes a directory and its parents; a directory that exists is no error.
     fn create_dir(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
 
-    /// Names of the entries of a directory, sorted.
+    /// Returns the names of the entries of a directory, sorted.
     fn list(&self, path: &Path) -> impl Future<Output = Result<Vec<String>, DiskError>>;
 
     /// Makes creations, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> impl Future<Output = Result<(), DiskError>>;
 }
 
-/// Makes a directory and its parents, whose own names survive a power cut.
+/// Makes a directory and its parents, and makes their names durable.
 pub async fn make_dir(disk: &impl Disk, path: &Path) -> Result<(), DiskError> {
     disk.create_dir(path).await?;
     for above in path.ancestors().skip(1) {
@@ -45,19 +46,20 @@ pub async fn make_dir(disk: &impl Disk, path: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// One open file with one writer. Dropping it closes it; what was not synced may be lost.
+/// An open file with one writer. Dropping it closes it; what was not synced may be lost.
 pub trait File: 'static {
-    /// Writes `bytes[from..]` at the end and gives the buffer back, as it was, whatever came of it.
-    /// One append at a time. After an error the file's end is unknown: truncate to the last good
-    /// size or abandon. What begins in memory where it begins in the file, by the last bits that
-    /// [`DIRECT_BLOCK_BYTES`](crate::base::limits::DIRECT_BLOCK_BYTES) leaves, need not be copied.
+    /// Writes `bytes[from..]` at the end and gives the buffer back unchanged, whether the write
+    /// succeeds or fails. Only one append may be under way. After an error the file's end is
+    /// unknown: the caller truncates the file to the last good size or abandons it. If the bytes
+    /// begin at the same offset in memory as in the file, modulo
+    /// [`DIRECT_BLOCK_BYTES`](crate::base::limits::DIRECT_BLOCK_BYTES), they need not be copied.
     fn append_from(
         &self,
         bytes: Vec<u8>,
         from: usize,
     ) -> impl Future<Output = (Vec<u8>, Result<(), DiskError>)>;
 
-    /// As [`File::append_from`], all of `bytes`.
+    /// Does the same as [`File::append_from`] with all of `bytes`.
     fn append_back(
         &self,
         bytes: Vec<u8>,
@@ -65,7 +67,7 @@ pub trait File: 'static {
         self.append_from(bytes, 0)
     }
 
-    /// As [`File::append_back`], for callers that do not write the same bytes again.
+    /// Does the same as [`File::append_back`], for callers that never write the same bytes again.
     fn append(&self, bytes: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, DiskError>> {
         async {
             let (bytes, result) = self.append_back(bytes).await;
@@ -73,16 +75,17 @@ pub trait File: 'static {
         }
     }
 
-    /// Up to `len` bytes at `offset`; fewer only at the end of the file.
+    /// Returns up to `len` bytes at `offset`, and fewer only at the end of the file.
     fn read_at(&self, offset: u64, len: usize) -> impl Future<Output = Result<Vec<u8>, DiskError>>;
 
-    /// When it resolves, everything appended before it was called survives a power cut. A failed
-    /// sync is never repaired by a second one: the caller rewrites or stops.
+    /// Makes everything durable that was appended before the call: when the future resolves, it
+    /// survives a power cut. A second sync never repairs a failed one; the caller writes the bytes
+    /// again or stops.
     fn sync(&self) -> impl Future<Output = Result<(), DiskError>>;
 
     fn truncate(&self, size: u64) -> impl Future<Output = Result<(), DiskError>>;
 
-    /// Bytes appended or found so far.
+    /// Returns the file's size: the bytes found at opening and those appended since.
     fn size(&self) -> u64;
 }
 
@@ -91,22 +94,22 @@ pub enum DiskError {
     Full,
     Exists,
     NotFound,
-    /// A path that leaves the data directory, or a link inside it.
+    /// The path leads out of the data directory, or through a link inside it.
     OutsideDirectory,
     PermissionDenied,
-    /// Anything else, as the system's error number.
+    /// Any other error, with the system's error number.
     Os(i32),
 }
 
 impl DiskError {
-    /// What one of the system's error numbers means.
+    /// Returns the meaning of one of the system's error numbers.
     pub fn of_system(number: i32) -> DiskError {
         match number {
             libc::ENOSPC | libc::EDQUOT => DiskError::Full,
             libc::EEXIST => DiskError::Exists,
             libc::ENOENT => DiskError::NotFound,
             libc::EXDEV | libc::ELOOP => DiskError::OutsideDirectory,
-            // The last: a file that was opened for reading alone.
+            // EBADF: the file was opened for reading only.
             libc::EACCES | libc::EPERM | libc::EROFS | libc::EBADF => DiskError::PermissionDenied,
             other => DiskError::Os(other),
         }

@@ -1,4 +1,4 @@
-//! The mesh's ends: bounded mailboxes between cores, and from the control thread to a core.
+//! The ends of the mesh: bounded mailboxes between cores, and from the control thread to a core.
 //!
 //! A mailbox has many senders and one receiving core. Senders never wait: a full mailbox gives the
 //! message back, and the sender keeps it until there is room (`shard::mesh` bounds how many).
@@ -6,13 +6,14 @@
 use std::future::Future;
 
 pub trait Inbox<M>: 'static {
-    /// The next message; waits while there is none.
+    /// Returns the next message; waits while there is none.
     fn receive(&self) -> impl Future<Output = M>;
 
     fn try_receive(&self) -> Option<M>;
 }
 
 pub trait Outbox<M>: 'static {
-    /// Puts `message` in the mailbox and wakes its owner, or gives it back if there is no room.
+    /// Puts `message` into the mailbox and wakes its owner, or gives the message back if there is
+    /// no room.
     fn try_send(&self, message: M) -> Result<(), M>;
 }

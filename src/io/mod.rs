@@ -1,8 +1,10 @@
-//! The seam between the crawler and the world.
+//! The interface between the crawler and the outside world: traits for streams, datagrams, files,
+//! clock, randomness, tasks and mailboxes.
 //!
 //! Stages and shards are written against these traits and never see glommio, a socket or a clock.
-//! Two worlds stand behind them, chosen at compile time so that the seam costs nothing:
-//! [`ring`] for production and [`sim`] for tests and `nephila sim`.
+//! Two implementations, called worlds, stand behind them: [`ring`] for production and [`sim`] for
+//! tests and `nephila sim`. The choice is made at compile time, so that the interface costs
+//! nothing.
 //!
 //! Every future here belongs to the core that made it: none is `Send`. Every wait takes a deadline;
 //! a wait that has none takes [`Time::NEVER`].
@@ -21,12 +23,13 @@ pub use net::{Datagram, Listener, Net, NetError, Stream};
 
 use crate::base::Time;
 
-/// All of the world that one core touches. Cheap to clone: clones are the same world.
+/// Everything outside the crawler that one core uses. Cloning is cheap, and clones are the same
+/// world.
 pub trait World: Clock + Random + Spawn + Net + Disk + Clone + 'static {}
 
 impl<W: Clock + Random + Spawn + Net + Disk + Clone + 'static> World for W {}
 
-/// A deadline `span_ms` from now.
+/// Returns the deadline that is `span_ms` from now.
 pub fn deadline_in_ms(clock: &impl Clock, span_ms: u64) -> Time {
     clock.now() + std::time::Duration::from_millis(span_ms)
 }

@@ -1,8 +1,8 @@
 //! Sockets as the crawler sees them: streams that lend their receive buffers, and datagrams.
 //!
-//! A received [`Stream::Chunk`] is the world's own buffer (the ring's, in production): it is parsed
-//! in place and handed back by dropping it. Holding many chunks starves other connections, so a
-//! task drops each one before it waits for the next.
+//! A received [`Stream::Chunk`] is the world's own buffer (in production, the ring's): it is parsed
+//! in place and given back by dropping it. A task that holds many chunks starves other connections,
+//! so a task drops each chunk before it waits for the next.
 
 use crate::base::Time;
 use std::fmt;
@@ -23,8 +23,8 @@ pub trait Net {
 
     fn listen(&self, at: SocketAddr) -> Result<Self::Listener, NetError>;
 
-    /// A socket bound to `at`. With a `peer` it is connected: datagrams from anyone else never
-    /// reach it.
+    /// Makes a socket bound to `at`. With a `peer` the socket is connected: datagrams from other
+    /// senders never reach it.
     fn datagram(
         &self,
         at: SocketAddr,
@@ -37,15 +37,15 @@ pub trait Stream: 'static {
     type Chunk: Deref<Target = [u8]> + 'static;
 
     /// Sends all of `bytes` and gives the buffer back. After an error or a dropped future an
-    /// unknown part was sent: the connection is only good for closing.
+    /// unknown part was sent, and the connection can only be closed.
     fn send(
         &mut self,
         bytes: Vec<u8>,
         deadline: Time,
     ) -> impl Future<Output = Result<Vec<u8>, NetError>>;
 
-    /// The next bytes in order, never empty; `None` when the peer has closed its side. Dropping
-    /// the future loses nothing.
+    /// Returns the next bytes in order, never empty, or `None` when the peer has closed its side.
+    /// Dropping the future loses nothing.
     fn receive(
         &mut self,
         deadline: Time,
@@ -54,8 +54,8 @@ pub trait Stream: 'static {
     /// Closes at once with a reset, as a server does that crashes. What was not sent yet is lost.
     fn reset(self);
 
-    /// True while the peer has neither spoken nor closed since the last receive: what a pooled
-    /// connection must be before a request may be sent on it.
+    /// Reports whether the peer has neither sent anything nor closed since the last receive. A
+    /// pooled connection must be quiet before a request may be sent on it.
     fn is_quiet(&self) -> bool;
 
     fn peer(&self) -> SocketAddr;
@@ -68,15 +68,17 @@ pub trait Listener: 'static {
 
     fn accept(&self) -> impl Future<Output = Result<Self::Stream, NetError>>;
 
-    /// Where it listens, with the port the system chose if zero was asked for.
+    /// Returns the address it listens at, with the port that the system chose if zero was asked
+    /// for.
     fn local(&self) -> SocketAddr;
 }
 
 pub trait Datagram: 'static {
-    /// Sends at once or not at all: a full socket buffer loses the datagram, as the network might.
+    /// Sends at once or not at all: if the socket buffer is full, the datagram is lost, as it might
+    /// be in the network.
     fn send(&self, bytes: &[u8], to: SocketAddr) -> Result<(), NetError>;
 
-    /// One datagram and its sender. A datagram longer than the receive buffer is cut.
+    /// Returns one datagram and its sender. A datagram longer than the receive buffer is cut.
     fn receive(
         &self,
         deadline: Time,
@@ -94,11 +96,12 @@ pub enum NetError {
     /// The peer closed before all was sent.
     Closed,
     Unreachable,
-    /// No descriptor, no port or no memory on our side: shed load and try again.
+    /// We have no descriptor, port or memory for the socket. The caller should shed load and try
+    /// again.
     Exhausted,
     AddressInUse,
     PermissionDenied,
-    /// Anything else, as the system's error number.
+    /// Any other error, with the system's error number.
     Os(i32),
 }
 

@@ -1,10 +1,11 @@
-//! Blocks of 64 bytes as bit masks: bit `i` for byte `i`.
+//! Searches blocks of 64 bytes: each search returns a bit mask with bit `i` for byte `i`.
 //!
-//! What [`scan`](super::scan) asks of sixteen bytes and goes on to the next is here asked of 64 at
-//! once, so that what follows is arithmetic on masks: where a text ends, where its words do. Unsafe
-//! is a load of 32 bytes out of an array of 32, a store into such an array, and the naming of AVX2
-//! instructions in a build that takes them for granted (`.cargo/config.toml`); other builds get two
-//! of [`scan::Native`] side by side. The tests hold both against bytes one by one.
+//! [`scan`](super::scan) tests sixteen bytes and then goes on to the next sixteen. This module
+//! tests 64 bytes at once, so that what follows is arithmetic on masks: where a text ends, where
+//! its words end. Unsafe are a load of 32 bytes from an array of 32, a store into such an array,
+//! and calls of AVX2 instructions in a build that takes them for granted (`.cargo/config.toml`).
+//! Other builds use two of [`scan::Native`] side by side. The tests compare both with a test of
+//! each single byte.
 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
 use self::pair::Half;
@@ -14,18 +15,18 @@ use avx2::Half;
 pub const BLOCK_BYTES: usize = 64;
 const HALF_BYTES: usize = BLOCK_BYTES / 2;
 
-/// The block from `at`, if there are so many bytes.
+/// Returns the block that begins at `at`, if there are enough bytes.
 #[inline(always)]
 pub fn block(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_BYTES]> {
     bytes.get(at..)?.first_chunk()
 }
 
-/// What ends a text, and what parts its words.
+/// The bytes that end a text, and those that separate its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextMarks {
-    /// `<` and `&`.
+    /// The bytes `<` and `&`.
     pub stops: u64,
-    /// White space of HTML.
+    /// The bytes that HTML counts as white space.
     pub spaces: u64,
 }
 
@@ -35,39 +36,40 @@ pub fn text_marks(block: &[u8; BLOCK_BYTES]) -> TextMarks {
     TextMarks { stops, spaces: mask(block, Half::is_space) }
 }
 
-/// What keeps an attribute's value from meaning its own bytes: `&`, a carriage return, NUL.
+/// Returns which bytes keep an attribute's value from being used as it stands: `&`, a carriage
+/// return and NUL.
 #[inline(always)]
 pub fn reference_marks(block: &[u8; BLOCK_BYTES]) -> u64 {
     mask(block, |half| half.equal(b'&').or(half.equal(b'\r')).or(half.equal(0)))
 }
 
-/// Bits for the first `len` bytes of a block.
+/// Returns a mask with bits for the first `len` bytes of a block.
 #[inline(always)]
 pub fn first(len: usize) -> u64 {
     u64::MAX.unbounded_shr(BLOCK_BYTES.saturating_sub(len) as u32)
 }
 
-/// Which bytes are `wanted`.
+/// Returns which bytes are equal to `wanted`.
 #[inline(always)]
 pub fn equal(block: &[u8; BLOCK_BYTES], wanted: u8) -> u64 {
     mask(block, |half| half.equal(wanted))
 }
 
-/// Which bytes are from `first` to `last`.
+/// Returns which bytes are from `first` to `last`.
 #[inline(always)]
 pub fn in_range(block: &[u8; BLOCK_BYTES], first: u8, last: u8) -> u64 {
     mask(block, |half| half.within(first, last))
 }
 
-/// Bytes of which [`value_marks`] tells.
+/// Number of bytes that [`value_marks`] looks at.
 pub const SHORT_BYTES: usize = HALF_BYTES;
 
-/// What parts an attribute from its value, in half a block.
+/// The bytes that separate an attribute from its value, in half a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueMarks {
-    /// `"`.
+    /// The byte `"`.
     pub quotes: u32,
-    /// `=`, `'` and `>`.
+    /// The bytes `=`, `'` and `>`.
     pub others: u32,
 }
 
@@ -78,13 +80,14 @@ pub fn value_marks(bytes: &[u8; SHORT_BYTES]) -> ValueMarks {
     ValueMarks { quotes: half.equal(b'"').mask(), others: others.mask() }
 }
 
-/// Which bytes are of words: ASCII letters, digits or outside ASCII; and whether any is outside.
+/// Returns which bytes belong to words (ASCII letters, digits and bytes outside ASCII), and whether
+/// any byte is outside ASCII.
 #[inline(always)]
 pub fn words(block: &[u8; BLOCK_BYTES]) -> (u64, bool) {
     let words = mask(block, |half| {
         let is_letter = half.or(Half::load(&[0x20; HALF_BYTES])).within(b'a', b'z');
         let is_digit = half.within(b'0', b'9');
-        // Outside ASCII is the top bit, which is all that a mask takes.
+        // A byte outside ASCII has its top bit set, and the mask takes only top bits.
         is_letter.or(is_digit).or(half)
     });
     let halves = block.as_chunks().0.iter().map(Half::load);
@@ -92,7 +95,7 @@ pub fn words(block: &[u8; BLOCK_BYTES]) -> (u64, bool) {
     (words, others != 0)
 }
 
-/// In ASCII lower case.
+/// Returns the block in ASCII lower case.
 #[inline]
 pub fn lower(block: &[u8; BLOCK_BYTES]) -> [u8; BLOCK_BYTES] {
     let mut lower = *block;
@@ -120,28 +123,28 @@ mod avx2 {
     #[derive(Clone, Copy)]
     pub struct Half(__m256i);
 
-    /// By low bits of a byte: the white space that ends in them.
+    /// The white space characters, each at the index that its low four bits give.
     const SPACES: [u8; HALF_BYTES] =
         *b" \0\0\0\0\0\0\0\0\t\n\0\x0c\r\0\0 \0\0\0\0\0\0\0\0\t\n\0\x0c\r\0\0";
 
     impl Half {
         #[inline(always)]
         pub fn load(bytes: &[u8; HALF_BYTES]) -> Half {
-            // SAFETY: 32 bytes are read, from a reference to 32; no alignment is asked for.
+            // SAFETY: 32 bytes are read from a reference to 32; no alignment is required.
             Half(unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) })
         }
 
         #[inline(always)]
         pub fn store(self) -> [u8; HALF_BYTES] {
             let mut bytes = [0; HALF_BYTES];
-            // SAFETY: 32 bytes are written, into an array of 32.
+            // SAFETY: 32 bytes are written into an array of 32.
             unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), self.0) };
             bytes
         }
 
         #[inline(always)]
         fn splat(byte: u8) -> Half {
-            // SAFETY: here and below, registers only, and the build has AVX2.
+            // SAFETY: here and below only registers are used, and the build requires AVX2.
             Half(unsafe { _mm256_set1_epi8(byte as i8) })
         }
 
@@ -151,9 +154,9 @@ mod avx2 {
             Half(unsafe { _mm256_cmpeq_epi8(self.0, Half::splat(byte).0) })
         }
 
-        /// From `first` to `last`, as unsigned numbers, but not all of them. `first` is brought to
-        /// the least signed number, and what is less than one behind `last` is within: one
-        /// instruction fewer than by a minimum.
+        /// Returns which bytes are from `first` to `last` as unsigned numbers; the range must not
+        /// hold all bytes. `first` is moved to the least signed number, so that the bytes below the
+        /// moved `last + 1` are in range. This takes one instruction fewer than a minimum.
         #[inline(always)]
         pub fn within(self, first: u8, last: u8) -> Half {
             debug_assert!(first <= last && last - first < u8::MAX);
@@ -175,17 +178,17 @@ mod avx2 {
             Half(unsafe { _mm256_or_si256(self.0, other.0) })
         }
 
-        /// White space of HTML.
+        /// Returns which bytes HTML counts as white space.
         #[inline(always)]
         pub fn is_space(self) -> Half {
-            // SAFETY: see `splat`. A byte from 0x80 on looks up a zero, which it is not.
+            // SAFETY: see `splat`. A byte from 0x80 on looks up a zero, which is not equal to it.
             unsafe {
                 let alike = _mm256_shuffle_epi8(Half::load(&SPACES).0, self.0);
                 Half(_mm256_cmpeq_epi8(alike, self.0))
             }
         }
 
-        /// The top bits.
+        /// Returns the top bits of the bytes.
         #[inline(always)]
         pub fn mask(self) -> u32 {
             // SAFETY: see `splat`.
@@ -194,7 +197,7 @@ mod avx2 {
     }
 }
 
-/// What a build without AVX2 gets, and a twin in the tests.
+/// The implementation for builds without AVX2; in tests it is compared with the other one.
 #[cfg(any(test, not(all(target_arch = "x86_64", target_feature = "avx2"))))]
 mod pair {
     use super::HALF_BYTES;
@@ -247,7 +250,7 @@ mod pair {
 mod tests {
     use super::*;
 
-    /// Every byte value, in many places.
+    /// Blocks with every byte value in many places.
     fn blocks() -> impl Iterator<Item = [u8; BLOCK_BYTES]> {
         (0..=255u8).map(|first| {
             std::array::from_fn(|index| first.wrapping_add((5 * index) as u8) & (first | 0x7F))

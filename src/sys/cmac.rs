@@ -1,31 +1,33 @@
-//! AES-CMAC (RFC 4493, NIST SP 800-38B): the keyed function behind hashes of what strangers name.
+//! AES-CMAC (RFC 4493, NIST SP 800-38B): the keyed function that hashes what strangers name.
 //!
-//! In: a key of 128 bits, texts. Out: 128 bits each, which nobody can predict or make collide
-//! without the key: CMAC is a pseudo-random function as long as AES is a cipher. SipHash-1-3 was
-//! the other choice. It takes 183 instructions for a link of 22 bytes and 268 for a URL of 58, this
-//! 105 and 133 with the processor's AES instructions (xxh3_128 without a key: 70 and 96). They are
-//! in every processor that has AVX2, though not in the x86-64-v3 level, so the processor is asked
-//! for them when a key is made. Without them the safe twin gives the same values, as it must, for
-//! they are on disk, but more slowly; it is also the oracle in the tests.
+//! In: a key of 128 bits and texts. Out: 128 bits for each text, which nobody can predict or make
+//! collide without the key, because CMAC is a pseudo-random function as long as AES is a secure
+//! cipher. SipHash-1-3 was the other choice. It takes 183 instructions for a link of 22 bytes and
+//! 268 for a URL of 58; CMAC takes 105 and 133 with the processor's AES instructions (xxh3_128
+//! without a key: 70 and 96). Every processor with AVX2 has these instructions, but the x86-64-v3
+//! level does not include them, so the processor is asked for them when a key is made. Without them
+//! the safe twin computes the same values more slowly. The values must be the same because they are
+//! stored on disk. The twin is also the oracle in the tests.
 //!
-//! Unsafe is a load of sixteen bytes out of an array of sixteen, and the naming of instructions
-//! that [`Cmac::new`] has asked the processor for: no safe code has AES instructions.
+//! Unsafe are a load of sixteen bytes from an array of sixteen, and calls of instructions that
+//! [`Cmac::new`] has asked the processor for, because safe code has no AES instructions.
 
-/// A key, expanded. Belongs to whoever has a copy.
+/// An expanded key. Each copy belongs to its holder.
 #[derive(Clone)]
 pub struct Cmac {
     round_keys: RoundKeys,
-    /// What the last block is mixed with: a whole one, and one that was padded (RFC 4493 2.3).
+    /// The subkeys that are mixed into the last block: one for a whole block, one for a padded
+    /// block (RFC 4493 2.3).
     whole_key: u128,
     padded_key: u128,
-    /// The processor has AES instructions.
+    /// True if the processor has AES instructions.
     is_native: bool,
 }
 
 type Block = [u8; 16];
 type RoundKeys = [Block; 11];
 
-/// RFC 4493 2.3: what a bit shifted out of a subkey is worth.
+/// The constant that is mixed in for a bit shifted out of a subkey (RFC 4493 2.3).
 const SUBKEY_BIT: u128 = 0x87;
 
 impl Cmac {
@@ -46,8 +48,9 @@ impl Cmac {
         }
     }
 
-    /// The CMAC of `text` if `start` is zero. A start that is itself a result under this key stands
-    /// for the text that it was made of: so what many texts begin with is read once.
+    /// Returns the CMAC of `text` if `start` is zero. A start that is itself a result under this
+    /// key stands for the text that it was computed from, so that a beginning that many texts share
+    /// is hashed once.
     #[inline]
     pub fn tag(&self, start: u128, text: &[u8]) -> u128 {
         #[cfg(target_arch = "x86_64")]
@@ -67,7 +70,8 @@ impl Cmac {
         u128::from_le_bytes(encrypt(&self.round_keys, (state ^ last).to_le_bytes()))
     }
 
-    /// All blocks but the last, and the last: padded if need be, and mixed with its subkey.
+    /// Returns all blocks but the last, and the last block, padded if necessary and mixed with its
+    /// subkey.
     #[inline(always)]
     fn split<'t>(&self, text: &'t [u8]) -> (&'t [Block], u128) {
         let (blocks, rest) = text.as_chunks();
@@ -76,7 +80,7 @@ impl Cmac {
             (_, _, last) => {
                 let bits = 8 * rest.len() as u32;
                 let part = match last {
-                    // The last sixteen bytes, without those that are in a block.
+                    // The last sixteen bytes, without those that belong to a whole block.
                     Some(last) => u128::from_le_bytes(*last) >> (u128::BITS - bits),
                     None => short(rest),
                 };
@@ -86,7 +90,8 @@ impl Cmac {
     }
 }
 
-/// Up to fifteen bytes as a number. Overlapping reads: a copy of unknown length is a call.
+/// Returns up to fifteen bytes as a number. The reads overlap, because a copy of unknown length
+/// would be a call.
 #[inline(always)]
 fn short(text: &[u8]) -> u128 {
     let bits = 8 * text.len() as u32;
@@ -109,7 +114,7 @@ mod native {
         _mm_set_epi64x, _mm_unpackhi_epi64, _mm_xor_si128,
     };
 
-    /// As [`Cmac::tag_by_twin`].
+    /// Computes the same as [`Cmac::tag_by_twin`].
     #[target_feature(enable = "aes")]
     pub(super) fn tag(cmac: &Cmac, start: u128, text: &[u8]) -> u128 {
         let (blocks, last) = cmac.split(text);
@@ -136,7 +141,7 @@ mod native {
     #[inline]
     #[target_feature(enable = "sse2")]
     fn load(block: &Block) -> __m128i {
-        // SAFETY: sixteen bytes are read out of sixteen, wherever they lie.
+        // SAFETY: sixteen bytes are read from an array of sixteen; no alignment is required.
         unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
     }
 
@@ -147,12 +152,13 @@ mod native {
     }
 }
 
-/// RFC 4493 2.3.
+/// Derives the next subkey (RFC 4493 2.3).
 fn double(key: u128) -> u128 {
     (key << 1) ^ ((key >> (u128::BITS - 1)) * SUBKEY_BIT)
 }
 
-/// FIPS 197 5.1. Its tables may tell by their timing who shares the cache with us, not a server.
+/// Encrypts a block (FIPS 197 5.1). The timing of its tables may leak the key to a program that
+/// shares the processor's cache, but not to a server.
 fn encrypt(round_keys: &RoundKeys, block: Block) -> Block {
     let mix = |state: Block, key: &Block| std::array::from_fn(|at| state[at] ^ key[at]);
     let [first, rounds @ .., last] = round_keys;
@@ -163,12 +169,12 @@ fn encrypt(round_keys: &RoundKeys, block: Block) -> Block {
     mix(substitute_and_shift(state), last)
 }
 
-/// FIPS 197 5.1.1 and 5.1.2: each byte by the table, each row moved by its number.
+/// Substitutes each byte and shifts each row by its number (FIPS 197 5.1.1 and 5.1.2).
 fn substitute_and_shift(state: Block) -> Block {
     std::array::from_fn(|at| SUBSTITUTES[usize::from(state[(at + 4 * (at % 4)) % 16])])
 }
 
-/// FIPS 197 5.1.3.
+/// Mixes each column (FIPS 197 5.1.3).
 fn mix_columns(state: Block) -> Block {
     std::array::from_fn(|at| {
         let byte = |row: usize| state[at / 4 * 4 + (at + row) % 4];
@@ -176,12 +182,12 @@ fn mix_columns(state: Block) -> Block {
     })
 }
 
-/// FIPS 197 4.2.1: in the field of AES.
+/// Multiplies by two in the field of AES (FIPS 197 4.2.1).
 const fn times_two(byte: u8) -> u8 {
     (byte << 1) ^ ((byte >> 7) * 0x1B)
 }
 
-/// FIPS 197 5.2.
+/// Expands the key into the round keys (FIPS 197 5.2).
 fn expand(key: Block) -> RoundKeys {
     let mut keys = [key; 11];
     let mut constant = 1;
@@ -199,8 +205,8 @@ fn expand(key: Block) -> RoundKeys {
     keys
 }
 
-/// FIPS 197 5.1.1: the inverse in the field, and an affine map of it. The powers of three and of
-/// its inverse meet every byte but zero once.
+/// The substitution table (FIPS 197 5.1.1): the inverse in the field, followed by an affine map.
+/// The powers of three and of its inverse reach every byte but zero once.
 static SUBSTITUTES: [u8; 256] = {
     let mut table = [0x63; 256];
     let (mut power, mut inverse) = (1u8, 1u8);
@@ -212,7 +218,7 @@ static SUBSTITUTES: [u8; 256] = {
             ^ inverse.rotate_left(4);
         table[power as usize] = affine ^ 0x63;
         power ^= times_two(power);
-        // Divided by three.
+        // Divides by three.
         inverse ^= inverse << 1;
         inverse ^= inverse << 2;
         inverse ^= inverse << 4;
@@ -232,7 +238,7 @@ mod tests {
         std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).expect("hex"))
     }
 
-    /// RFC 4493 4.
+    /// The examples of RFC 4493 4.
     #[test]
     fn rfc_4493_examples_have_their_tags_by_both_ways() {
         let cmac = Cmac::new(bytes("2b7e151628aed2a6abf7158809cf4f3c"));
@@ -252,7 +258,7 @@ mod tests {
         }
     }
 
-    /// FIPS 197 C.1.
+    /// The example of FIPS 197 C.1.
     #[test]
     fn fips_197_example_is_enciphered() {
         let keys = expand(bytes("000102030405060708090a0b0c0d0e0f"));

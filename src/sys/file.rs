@@ -1,4 +1,4 @@
-//! Files opened beneath a directory, so that no path and no link leads out of it.
+//! Opens files beneath a directory, so that no path and no link leads out of it.
 
 use super::{check, last_error};
 use std::ffi::CString;
@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// An open directory; all names are resolved beneath it (openat2, RESOLVE_BENEATH and no links).
+/// An open directory. All names are resolved beneath it (openat2, RESOLVE_BENEATH and no links).
 pub struct Directory(OwnedFd);
 
 impl Directory {
@@ -16,16 +16,17 @@ impl Directory {
         let fd = check(unsafe {
             libc::open(name.as_ptr(), libc::O_DIRECTORY | libc::O_RDONLY | libc::O_CLOEXEC)
         })?;
-        // SAFETY: fresh descriptor.
+        // SAFETY: the descriptor is new and nobody else owns it.
         Ok(Directory(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// A new file for reading and writing; fails if the name exists.
+    /// Creates a file for reading and writing; fails if the name exists.
     pub fn create(&self, path: &Path) -> Result<OwnedFd, i32> {
         self.open_at(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL, 0o644)
     }
 
-    /// The same file once more, for writes past the page cache: whole blocks, from aligned memory.
+    /// Opens a file once more for writes past the page cache, which must be whole blocks from
+    /// aligned memory.
     pub fn open_direct(&self, path: &Path) -> Result<OwnedFd, i32> {
         self.open_at(path, libc::O_WRONLY | libc::O_DIRECT, 0)
     }
@@ -34,7 +35,7 @@ impl Directory {
         self.open_at(path, libc::O_RDWR, 0)
     }
 
-    /// For reading alone: nothing can be changed through it.
+    /// Opens a file for reading only.
     pub fn open_to_read(&self, path: &Path) -> Result<OwnedFd, i32> {
         self.open_at(path, libc::O_RDONLY, 0)
     }
@@ -81,7 +82,7 @@ impl Directory {
         check(unsafe { libc::unlinkat(parent.as_raw_fd(), name.as_ptr(), 0) }).map(|_| ())
     }
 
-    /// Names of a directory's entries, sorted.
+    /// Returns the names of a directory's entries, sorted.
     pub fn list(&self, path: &Path) -> Result<Vec<String>, i32> {
         let directory = self.open_directory(path)?;
         let seen_as = format!("/proc/self/fd/{}", directory.as_raw_fd());
@@ -102,8 +103,8 @@ impl Directory {
 
     fn open_at(&self, path: &Path, flags: i32, mode: u64) -> Result<OwnedFd, i32> {
         let name = c_path(path)?;
-        // SAFETY: an all-zero open_how is valid; name and form outlive the call; the descriptor is
-        // owned at once.
+        // SAFETY: an all-zero open_how is valid; name and open_how outlive the call; the descriptor
+        // is owned at once.
         unsafe {
             let mut how: libc::open_how = std::mem::zeroed();
             how.flags = (flags | libc::O_CLOEXEC) as u64;

@@ -1,37 +1,39 @@
-//! For tests alone: a thread that loses its core inside a system call of its choice.
+//! Makes a thread lose its core inside a chosen system call. Only tests use it.
 //!
-//! The library's test binary has a `syscall` of its own, which the `io-uring` crate and the
-//! standard library call instead of the C library's. It does what that one does; on a thread that
-//! asked for it ([`after_submits`]), one `io_uring_enter` returns later than it would.
-#![allow(clippy::disallowed_methods)] // a thread that sleeps is what it is for
+//! The library's test binary defines its own `syscall`, which the `io-uring` crate and the standard
+//! library then call instead of the C library's. It does the same as the C library's; but on a
+//! thread that asked for it with [`after_submits`], one `io_uring_enter` returns later than it
+//! would.
+#![allow(clippy::disallowed_methods)] // this module exists to make a thread sleep
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-/// `IORING_ENTER_GETEVENTS`, among the fourth argument's flags.
+/// The flag `IORING_ENTER_GETEVENTS`, among the flags of the fourth argument.
 const GETEVENTS: u32 = 1;
 
 thread_local! {
     static HOLD: Cell<Option<(u32, Duration)>> = const { Cell::new(None) };
 }
 
-/// Holds this thread for `span` at the end of its next `io_uring_enter` but `count`, of those that
-/// submit and ask for no completions. glommio's reactor arms its timers with such a call, while a
-/// driver of ours makes none as long as it takes each turn's completions in that turn.
+/// Holds this thread for `span` at the end of a later `io_uring_enter`, after `count` others have
+/// passed. Only calls that submit and ask for no completions count. glommio's reactor arms its
+/// timers with such a call, while our driver makes none as long as it takes each turn's completions
+/// in that turn.
 pub fn after_submits(count: u32, span: Duration) {
     HOLD.set(Some((count, span)));
 }
 
-/// Whether the last hold is still to come.
+/// Reports whether the last hold is still to come.
 pub fn is_pending() -> bool {
     HOLD.get().is_some()
 }
 
 type Syscall = unsafe extern "C" fn(c_long, ...) -> c_long;
 
-/// The C library's own.
+/// Returns the C library's own `syscall`.
 fn real() -> Syscall {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut found = REAL.load(Ordering::Relaxed);
@@ -41,13 +43,14 @@ fn real() -> Syscall {
         assert!(!found.is_null(), "the C library has `syscall`");
         REAL.store(found, Ordering::Relaxed);
     }
-    // SAFETY: this is how the C library declares it.
+    // SAFETY: the C library declares the function with this type.
     unsafe { std::mem::transmute::<*mut c_void, Syscall>(found) }
 }
 
 /// # Safety
-/// As the C library's function of this name. Callers pass up to six integers or pointers; what a
-/// caller leaves out is read from registers that the kernel does not look at either.
+/// The same rules hold as for the C library's function of this name. Callers pass up to six
+/// integers or pointers; an argument that a caller leaves out is read from a register that the
+/// kernel does not look at either.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn syscall(
     number: c_long,
@@ -58,11 +61,11 @@ unsafe extern "C" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    // SAFETY: the caller's promise is handed on.
+    // SAFETY: the caller's promise is passed on.
     let result = unsafe { real()(number, a, b, c, d, e, f) };
     let asks = d & c_long::from(GETEVENTS) != 0;
     if number == libc::SYS_io_uring_enter && !asks {
-        // SAFETY: the number's place belongs to this thread and is always there.
+        // SAFETY: `errno` of this thread is always valid and belongs to this thread.
         let place = unsafe { libc::__errno_location() };
         // SAFETY: see above.
         let error: c_int = unsafe { *place };

@@ -1,11 +1,11 @@
 //! Receive buffers shared with the kernel: a provided-buffer ring and the memory behind it.
 //!
-//! The kernel takes a buffer for every receive; the bytes are read in place through a [`Lease`],
-//! and dropping the lease hands the buffer back. Owned by one core.
+//! The kernel takes a buffer for every receive. The bytes are read in place through a [`Lease`],
+//! and dropping the lease gives the buffer back. A pool belongs to one core.
 //!
-//! The kernel takes buffers in the order in which it got them, so a pool that it has all of goes
-//! round through all of its memory: 32 MB, of which no cache holds anything when its turn comes. It
-//! has a few at a time instead, the ones that were used last.
+//! The kernel takes buffers in the order in which it got them. If it held all buffers of the pool,
+//! it would cycle through all of the memory, 32 MB, and no cache would hold a buffer when its turn
+//! comes. So it holds only a few at a time, the ones that were used last.
 
 use io_uring::types::BufRingEntry;
 use std::cell::{Cell, RefCell};
@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Invariants that the unsafe code rests on:
 /// 1. A buffer id is with the kernel (published in the ring), in `resting`, or in one `Lease`.
-/// 2. `memory` and `entries` are mapped for the pool's whole life and the pool outlives every lease
-///    (each holds an `Rc`). [`super::uring::Uring`] keeps the pool alive until its ring is closed.
+/// 2. `memory` and `entries` are mapped for the pool's whole life, and the pool outlives every
+///    lease (each holds an `Rc`). [`super::uring::Uring`] keeps the pool alive until its ring is
+///    closed.
 /// 3. Only this thread writes `entries`; the kernel reads them after the release store of the tail.
 pub struct BufferPool {
     entries: NonNull<BufRingEntry>,
@@ -27,10 +28,10 @@ pub struct BufferPool {
     tail: Cell<u16>,
     /// Buffers in leases.
     lent: Cell<u16>,
-    /// Buffers with the kernel, and how many it shall have.
+    /// Buffers that the kernel holds, and the most that it may hold.
     ready: Cell<u16>,
     ready_max: u16,
-    /// Neither with the kernel nor in a lease; the one used last is last.
+    /// Buffers that are neither with the kernel nor in a lease, the last used one at the end.
     resting: RefCell<Vec<u16>>,
 }
 
@@ -75,8 +76,8 @@ impl BufferPool {
         self.lent.get()
     }
 
-    /// Takes over a buffer that a completion named. The caller is [`super::uring`], once per
-    /// completion: that is what makes the lease exclusive.
+    /// Turns the buffer that a completion named into a lease. The caller is [`super::uring`], once
+    /// for each completion, which makes the lease exclusive.
     pub(super) fn lease(self: &Rc<Self>, id: u16, len: u32) -> Lease {
         assert!(id < self.count && len as usize <= self.buffer_size);
         self.lent.set(self.lent.get() + 1);
@@ -84,7 +85,8 @@ impl BufferPool {
         Lease { pool: self.clone(), id, len }
     }
 
-    /// Lets the kernel have as many as it shall; to be called before it is asked to receive.
+    /// Publishes buffers until the kernel holds as many as it may. Must be called before the kernel
+    /// is asked to receive.
     pub(super) fn top_up(&self) {
         let mut resting = self.resting.borrow_mut();
         while self.ready.get() < self.ready_max
@@ -179,7 +181,7 @@ mod tests {
     fn the_kernel_gets_what_was_used_last() {
         let pool = Rc::new(BufferPool::new(8, 2, 64).expect("memory"));
         assert_eq!((pool.ready.get(), pool.tail.get()), (2, 2));
-        // As the kernel would take them: 0 and 1, then whatever is published behind them.
+        // As the kernel would take them: 0 and 1, then those published after them.
         let leases = [pool.lease(0, 1), pool.lease(1, 1)];
         pool.top_up();
         assert_eq!((pool.ready.get(), pool.tail.get()), (2, 4));

@@ -1,4 +1,4 @@
-//! Clock, limits and wake-up descriptors of this process, and its end.
+//! The clocks, limits, memory use and wake-up descriptors of this process, and its end.
 
 use super::check;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -6,37 +6,37 @@ use std::thread::JoinHandle;
 
 pub use super::signals::Signals;
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds.
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// Nanoseconds since the Unix epoch.
+/// Returns the nanoseconds since the Unix epoch.
 pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
 
-/// CPU time this thread has used, in nanoseconds.
+/// Returns the CPU time that this thread has used, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` outlives the call; the clocks used always exist.
+    // SAFETY: `now` outlives the call; the clocks used here always exist.
     let result = unsafe { libc::clock_gettime(clock, &raw mut now) };
-    assert_eq!(result, 0, "the clocks used exist on every Linux");
+    assert_eq!(result, 0, "every Linux has the clocks used here");
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// CPU time of all threads of this process, those of the kernel's file workers included.
+/// Returns the CPU time of all threads of this process, the kernel's file workers included.
 pub fn process_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Asks a process to end, as Ctrl-C does. One that is gone needs no asking.
+/// Asks a process to end, as Ctrl-C does. A process that is gone is ignored.
 pub fn interrupt(process_id: u32) {
-    // SAFETY: plain call; whatever becomes of it, no memory of ours is touched.
+    // SAFETY: plain call; whatever its result, it touches no memory of ours.
     unsafe { libc::kill(process_id as libc::pid_t, libc::SIGINT) };
 }
 
@@ -47,19 +47,20 @@ pub fn exit_now(code: u8) -> ! {
     unsafe { libc::_exit(code.into()) }
 }
 
-/// Eight bytes from the kernel's generator: good for secrets.
+/// Returns eight bytes from the kernel's random generator, good enough for secrets.
 ///
 /// # Panics
-/// Where the kernel has none to give: it never refuses so few (getrandom(2)).
+/// Panics if the kernel returns fewer bytes, which it never does for so few (getrandom(2)).
 pub fn entropy_u64() -> u64 {
     let mut bytes = [0u8; 8];
-    // SAFETY: the buffer is as long as said.
+    // SAFETY: the buffer has the stated length.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     assert_eq!(got, 8, "the kernel gives random bytes");
     u64::from_ne_bytes(bytes)
 }
 
-/// Raises the limit of open files to `wanted` if the system lets us, and says what it is now.
+/// Raises the limit of open files to `wanted` if the system allows it, and returns the limit that
+/// holds now.
 pub fn raise_open_files(wanted: u64) -> Result<u64, i32> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` outlives each call.
@@ -78,7 +79,7 @@ pub fn raise_open_files(wanted: u64) -> Result<u64, i32> {
     Ok(limit.rlim_cur)
 }
 
-/// Resident memory of this process now and at its peak, in bytes.
+/// Returns the resident memory of this process, now and at its peak, in bytes.
 pub fn resident_bytes() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = |name: &str| {
@@ -88,27 +89,27 @@ pub fn resident_bytes() -> (u64, u64) {
     (field("VmRSS:").unwrap_or(0) * 1024, field("VmHWM:").unwrap_or(0) * 1024)
 }
 
-/// An eventfd: written from any thread, it wakes the core that waits for it.
+/// An eventfd: a write from any thread wakes the core that waits for it.
 pub struct EventFd(OwnedFd);
 
 impl EventFd {
     pub fn new() -> Result<EventFd, i32> {
         // SAFETY: plain call; the descriptor is owned at once.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: fresh descriptor.
+        // SAFETY: the descriptor is new and nobody else owns it.
         Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
     pub fn signal(&self) {
         let one = 1u64;
-        // SAFETY: eight bytes, as an eventfd wants. A full counter (EAGAIN) is a wake-up already.
+        // SAFETY: an eventfd takes eight bytes. A full counter (EAGAIN) already wakes the core.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Takes all signals so far.
+    /// Consumes all signals so far.
     pub fn drain(&self) {
         let mut count = 0u64;
-        // SAFETY: eight bytes, as an eventfd gives. EAGAIN means there was none.
+        // SAFETY: an eventfd returns eight bytes. EAGAIN means that there was no signal.
         unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 }
@@ -119,13 +120,13 @@ impl AsRawFd for EventFd {
     }
 }
 
-/// Runs `work` on a thread of its own, so that the caller does not wait for what may stand still: a
-/// log whose reader does not read. `None` if the system gives no thread.
+/// Runs `work` on a thread of its own, so that the caller does not wait for what may stand still,
+/// such as a log whose reader does not read. Returns `None` if the system gives no thread.
 pub fn aside(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     std::thread::Builder::new().name("aside".to_owned()).spawn(work).ok()
 }
 
-/// True if the standard stream is a terminal.
+/// Reports whether the standard stream is a terminal.
 pub fn is_terminal(stream: &impl AsRawFd) -> bool {
     // SAFETY: plain call on a descriptor that is open while borrowed.
     unsafe { libc::isatty(stream.as_raw_fd()) == 1 }

@@ -1,12 +1,12 @@
-//! What the processor must have: the build takes AVX2 and BMI for granted on x86-64
-//! (`.cargo/config.toml`), and an older one would stop at an illegal instruction.
+//! Checks what the processor must have: on x86-64 the build takes AVX2 and BMI for granted
+//! (`.cargo/config.toml`), and an older processor would stop at an illegal instruction.
 
-/// The first thing that the build uses and this processor lacks.
+/// Returns the first feature that the build uses and this processor lacks.
 #[cfg(target_arch = "x86_64")]
 pub fn missing_feature() -> Option<&'static str> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    // By the processor's own word: `is_x86_feature_detected` answers at compile time what the build
-    // takes for granted.
+    // The processor itself is asked, because `is_x86_feature_detected` answers at compile time for
+    // whatever the build takes for granted.
     if !cfg!(target_feature = "avx2") {
         return None;
     }

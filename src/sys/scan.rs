@@ -1,36 +1,35 @@
-//! Searches over bytes, sixteen at a time, for the short runs that pages are made of.
+//! Searches bytes, sixteen at a time, for the ends of the short runs that pages consist of.
 //!
-//! Over a long run nothing beats memchr; but a page's texts, names and values are some 20 bytes
-//! long, and there memchr's call through a pointer and its set-up cost more than the search. These
-//! are inlined, and need no look at the processor: SSE2 is part of x86-64.
+//! Over a long run nothing beats memchr. But a page's texts, names and values are some 20 bytes
+//! long, and there memchr's call through a pointer and its set-up cost more than the search. The
+//! functions here are inlined and need no check of the processor, because SSE2 is part of x86-64.
 //!
-//! In: bytes and where to begin. Out: the index of the first byte that is wanted, or the length.
-//! Unsafe is one load of sixteen bytes out of an array of sixteen, one store into such an array,
-//! and the naming of instructions that every x86-64 processor has. The safe twin, [`Portable`], is
-//! what other processors get, and the oracle of the tests. It would cost half of the speed: 797
-//! MB/s for the links of 200 real pages against 1,466, and 32 us for the SimHash of 15 KB against
-//! 12.
+//! In: bytes and where to begin. Out: the index of the first matching byte, or the length. Unsafe
+//! are one load of sixteen bytes from an array of sixteen, one store into such an array, and calls
+//! of instructions that every x86-64 processor has. The safe twin, [`Portable`], serves other
+//! processors and is the oracle of the tests. On x86-64 it would cost half of the speed: 797 MB/s
+//! for the links of 200 real pages against 1,466, and 32 us for the SimHash of 15 KB against 12.
 
 use memchr::{memchr, memchr2};
 use std::ops::BitOr;
 
 pub const WINDOW_BYTES: usize = 16;
-/// Windows looked at before memchr takes over.
+/// Windows that are searched before memchr takes over.
 const SHORT_COUNT: usize = 4;
 
-/// Sixteen bytes side by side, or sixteen answers: all ones for yes.
+/// Sixteen bytes side by side, or sixteen answers, in which all bits set means yes.
 pub trait Lanes: Copy + BitOr<Output = Self> {
     fn load(window: &[u8; WINDOW_BYTES]) -> Self;
     fn store(self) -> [u8; WINDOW_BYTES];
     fn equal(self, byte: u8) -> Self;
-    /// As unsigned numbers.
+    /// Compares the lanes as unsigned numbers.
     fn at_most(self, byte: u8) -> Self;
-    /// Modulo 256.
+    /// Subtracts modulo 256.
     fn minus(self, byte: u8) -> Self;
-    /// Bit by bit.
+    /// Combines the lanes bit by bit.
     fn and(self, byte: u8) -> Self;
     fn or(self, byte: u8) -> Self;
-    /// Bit `i` for lane `i`'s top bit: of answers, whether it is yes.
+    /// Returns bit `i` for the top bit of lane `i`: for answers, whether it is yes.
     fn mask(self) -> u32;
 }
 
@@ -39,7 +38,7 @@ pub type Native = sse2::Sse2;
 #[cfg(not(target_arch = "x86_64"))]
 pub type Native = Portable;
 
-/// The first `wanted` from `at`.
+/// Finds the first `wanted` from `at` on.
 #[inline(always)]
 pub fn find_byte(bytes: &[u8], at: usize, wanted: u8) -> usize {
     match find_near::<Native>(bytes, at, |lanes| lanes.equal(wanted)) {
@@ -48,7 +47,7 @@ pub fn find_byte(bytes: &[u8], at: usize, wanted: u8) -> usize {
     }
 }
 
-/// The first `one` or `other` from `at`.
+/// Finds the first `one` or `other` from `at` on.
 #[inline(always)]
 pub fn find_either(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     match find_near::<Native>(bytes, at, |lanes| lanes.equal(one) | lanes.equal(other)) {
@@ -57,14 +56,14 @@ pub fn find_either(bytes: &[u8], at: usize, one: u8, other: u8) -> usize {
     }
 }
 
-/// The first byte from `at` that may end a name in a tag: `/`, `>`, `=`, a blank or a control
-/// character.
+/// Finds the first byte from `at` on that may end a name in a tag: `/`, `>`, `=`, a blank or a
+/// control character.
 #[inline(always)]
 pub fn find_name_end(bytes: &[u8], at: usize) -> usize {
     find::<Native>(bytes, at, ends_name)
 }
 
-/// Where the host of a URL ends: at the first `:`, `/`, `?` or `#`.
+/// Finds where the host of a URL ends: at the first `:`, `/`, `?` or `#`.
 #[inline(always)]
 pub fn find_host_end(bytes: &[u8]) -> usize {
     let is_end = |lanes: Native| {
@@ -73,7 +72,7 @@ pub fn find_host_end(bytes: &[u8]) -> usize {
     find::<Native>(bytes, 0, is_end)
 }
 
-/// The first byte from `at` that is no white space of HTML.
+/// Finds the first byte from `at` on that HTML does not count as white space.
 #[inline(always)]
 pub fn find_nonspace(bytes: &[u8], mut at: usize) -> usize {
     while let Some(window) = window(bytes, at) {
@@ -88,22 +87,22 @@ pub fn find_nonspace(bytes: &[u8], mut at: usize) -> usize {
     if others == 0 { bytes.len() } else { at + others.trailing_zeros() as usize }
 }
 
-/// Where in this window a name ends, as by [`find_name_end`].
+/// Finds where in this window a name ends, by the rule of [`find_name_end`].
 #[inline(always)]
 pub fn name_end(window: &[u8; WINDOW_BYTES]) -> Option<usize> {
     let ends = ends_name(Native::load(window)).mask();
     (ends != 0).then(|| ends.trailing_zeros() as usize)
 }
 
-/// The signs that part a tag from here on.
+/// The characters that divide a tag, in one window.
 pub struct Signs {
-    /// The first quote or `>` of the window, if any.
+    /// Index of the first quote or `>` of the window, if there is one.
     pub stop: Option<usize>,
-    /// Bit `i` for `=` at `i`.
+    /// Bit `i` is set for `=` at index `i`.
     pub equals: u32,
 }
 
-/// What [`Signs`] this window has.
+/// Returns the [`Signs`] of this window.
 #[inline(always)]
 pub fn signs(window: &[u8; WINDOW_BYTES]) -> Signs {
     let lanes = Native::load(window);
@@ -161,13 +160,13 @@ fn find<L: Lanes>(bytes: &[u8], mut at: usize, is: impl Fn(L) -> L) -> usize {
     if found == 0 { bytes.len() } else { at + found.trailing_zeros() as usize }
 }
 
-/// The sixteen bytes from `at`, if there are so many.
+/// Returns the sixteen bytes from `at` on, if there are as many.
 #[inline(always)]
 pub fn window(bytes: &[u8], at: usize) -> Option<&[u8; WINDOW_BYTES]> {
     bytes.get(at..)?.first_chunk()
 }
 
-/// The bytes from `at`, fewer than a window, and how many they are.
+/// Returns the bytes from `at` on, fewer than a window, and their number.
 #[cold]
 fn tail(bytes: &[u8], at: usize) -> ([u8; WINDOW_BYTES], usize) {
     let rest = bytes.get(at..).unwrap_or_default();
@@ -191,14 +190,13 @@ mod sse2 {
     impl Lanes for Sse2 {
         #[inline(always)]
         fn load(window: &[u8; WINDOW_BYTES]) -> Sse2 {
-            // SAFETY: sixteen bytes are read, from a reference to sixteen; no alignment is asked
-            // for.
+            // SAFETY: sixteen bytes are read from a reference to sixteen; no alignment is required.
             Sse2(unsafe { _mm_loadu_si128(window.as_ptr().cast()) })
         }
 
         #[inline(always)]
         fn equal(self, byte: u8) -> Sse2 {
-            // SAFETY: here and below, registers only, and every x86-64 processor has SSE2.
+            // SAFETY: here and below only registers are used, and every x86-64 processor has SSE2.
             Sse2(unsafe { _mm_cmpeq_epi8(self.0, _mm_set1_epi8(byte as i8)) })
         }
 
@@ -214,7 +212,7 @@ mod sse2 {
         #[inline(always)]
         fn store(self) -> [u8; WINDOW_BYTES] {
             let mut window = [0; WINDOW_BYTES];
-            // SAFETY: sixteen bytes are written, into an array of sixteen.
+            // SAFETY: sixteen bytes are written into an array of sixteen.
             unsafe { _mm_storeu_si128(window.as_mut_ptr().cast(), self.0) };
             window
         }
@@ -255,7 +253,7 @@ mod sse2 {
     }
 }
 
-/// See the module.
+/// The safe twin of the native lanes; see the module.
 #[derive(Clone, Copy)]
 pub struct Portable([u8; WINDOW_BYTES]);
 
@@ -291,7 +289,7 @@ impl Lanes for Portable {
     fn mask(self) -> u32 {
         let half = |bytes: &[u8; 8]| {
             let tops = u64::from_le_bytes(*bytes) >> 7 & (u64::MAX / 255);
-            // The product brings byte i's bit to place 56 + i, and nothing else there.
+            // The product moves the bit of byte i to place 56 + i, and no other bit there.
             (tops.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
         };
         let (halves, _) = self.0.as_chunks();
@@ -311,7 +309,7 @@ impl BitOr for Portable {
 mod tests {
     use super::*;
 
-    /// Every byte value, each at every lane.
+    /// Windows with every byte value in every lane.
     fn windows() -> impl Iterator<Item = [u8; WINDOW_BYTES]> {
         (0..=255u8).map(|first| std::array::from_fn(|lane| first.wrapping_add(7 * lane as u8)))
     }
@@ -333,7 +331,7 @@ mod tests {
         }
     }
 
-    /// A run of `x` of any length up to several windows, then `last`, then noise.
+    /// Runs of `x` of any length up to several windows, each followed by `last` and then by noise.
     fn runs(last: u8) -> impl Iterator<Item = (Vec<u8>, usize)> {
         (0..200).map(move |len| {
             let mut bytes = vec![b'x'; len];

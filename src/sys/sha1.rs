@@ -1,17 +1,18 @@
-//! SHA-1 of several payloads, two or eight at a time.
+//! Computes the SHA-1 of several payloads, two or eight at a time.
 //!
-//! The processor's SHA-1 instructions each wait for the one before: a core that hashes one payload
-//! stands still half of the time. Two side by side fill the gaps: 25 KB take 8.7 us instead of
-//! 15.4 (aws-lc, one by one), where the unit can do more than one at a time. Where the processor
-//! has AVX-512, eight go side by side without it ([`wide`]). In: payloads. Out:
-//! their digests, in the same order; `None` where the processor has no such instructions, and the
-//! caller has another way, which is also the twin in the tests. Unsafe is a load of sixteen bytes
-//! out of an array of sixteen, and the naming of instructions that [`digest_all`] has asked the
-//! processor for.
+//! Each of the processor's SHA-1 instructions waits for the one before, so a core that hashes one
+//! payload stands still half of the time. Two payloads side by side fill the gaps: 25 KB take
+//! 8.7 us instead of 15.4 (aws-lc, one by one), where the unit can do more than one at a time.
+//! Where the processor has AVX-512, eight payloads go side by side without that unit ([`wide`]).
+//!
+//! In: payloads. Out: their digests, in the same order, or `None` where the processor has no SHA-1
+//! instructions. Then the caller uses another implementation, which is also the oracle in the
+//! tests. Unsafe are a load of sixteen bytes from an array of sixteen, and calls of instructions
+//! that [`digest_all`] has asked the processor for.
 
 pub type Digest = [u8; 20];
 
-/// See the module.
+/// Returns the digests of `payloads`, or `None` if the processor lacks the instructions.
 pub fn digest_all(payloads: &[&[u8]]) -> Option<Vec<Digest>> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sha")
@@ -35,17 +36,18 @@ fn is_wide() -> bool {
     is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
 }
 
-/// `is_wide`: the processor has what [`wide`] needs.
+/// Computes the digests. `is_wide` states that the processor has what [`wide`] needs.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sha,sse4.1,avx")]
 fn digest_with(payloads: &[&[u8]], is_wide: bool, digests: &mut [Digest]) {
-    // The longest first: what one lane has left when the others have nothing more goes at half the
-    // speed, and a short one leaves little (a sixth of the time, in order of arrival).
+    // The longest payloads go first: what one lane has left when the others have run out is hashed
+    // at half the speed, and a short payload leaves little (in order of arrival that took a sixth
+    // of the time).
     let mut order: Vec<(usize, &&[u8])> = payloads.iter().enumerate().collect();
     order.sort_unstable_by_key(|(_, payload)| std::cmp::Reverse(payload.len()));
     let waiting = order.into_iter().map(lanes::Lane::new);
     if is_wide {
-        // SAFETY: the caller says so.
+        // SAFETY: the caller states that the processor has the instructions.
         let left = unsafe { wide::digest_most(waiting, digests) };
         lanes::digest_all(left.into_iter(), digests);
     } else {
@@ -65,14 +67,14 @@ mod lanes {
     pub(super) const BLOCK_BYTES: usize = 64;
     const START: [u32; 5] = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0];
 
-    /// A payload under way: its whole blocks, then what is behind them with the padding.
+    /// A payload under way: first its whole blocks, then the rest of it with the padding.
     pub(super) struct Lane<'p> {
         pub(super) index: usize,
         payload: &'p [u8],
         tail: [u8; 2 * BLOCK_BYTES],
         tail_bytes: usize,
         is_in_tail: bool,
-        /// Where the next block is, in the one or the other.
+        /// Where the next block begins, in the payload or in the tail.
         at: usize,
         pub(super) state: [u32; 5],
     }
@@ -83,7 +85,7 @@ mod lanes {
             let rest = payload.as_chunks::<BLOCK_BYTES>().1;
             tail[..rest.len()].copy_from_slice(rest);
             tail[rest.len()] = 0x80;
-            // FIPS 180-4 5.1.1: the length in bits ends the last block.
+            // FIPS 180-4 5.1.1: the last block ends with the length in bits.
             let tail_bytes =
                 if rest.len() + 9 <= BLOCK_BYTES { BLOCK_BYTES } else { 2 * BLOCK_BYTES };
             let bit_count = payload.len() as u64 * 8;
@@ -97,7 +99,7 @@ mod lanes {
             part[self.at..].as_chunks().0
         }
 
-        /// True once there is no block left.
+        /// Moves past `block_count` blocks; returns true if no block is left.
         pub(super) fn advance(&mut self, block_count: usize) -> bool {
             self.at += block_count * BLOCK_BYTES;
             if !self.blocks().is_empty() {
@@ -150,8 +152,8 @@ mod lanes {
         }
     }
 
-    /// As many blocks of each.
-    // The same block of every lane: no iterator has them side by side.
+    /// Hashes the blocks of all lanes, which have equally many.
+    // The loops take the same block of every lane, which no iterator gives side by side.
     #[allow(clippy::needless_range_loop)]
     #[target_feature(enable = "sha,sse4.1,avx")]
     fn compress<const LANES: usize>(
@@ -161,9 +163,10 @@ mod lanes {
         let words =
             |[a, b, c, d, _]: [u32; 5]| _mm_set_epi32(a as i32, b as i32, c as i32, d as i32);
         let last_word = |[.., e]: [u32; 5]| _mm_set_epi32(e as i32, 0, 0, 0);
-        // SHA-1's instructions have no AVX form, those between them do, and a processor whose upper
-        // halves are in use may take a hundred cycles from the one to the other: 2,200 us for 25 KB
-        // where it takes 16. The compiler sees to that at calls, not at single instructions.
+        // The SHA-1 instructions have no AVX form, but the instructions between them do, and a
+        // processor whose upper register halves are in use may take a hundred cycles to change from
+        // one kind to the other: 2,200 us for 25 KB that take 16 otherwise. The compiler clears the
+        // halves at calls, not between single instructions.
         _mm256_zeroupper();
         let mut abcd = states.map(words);
         let mut e = states.map(last_word);
@@ -174,7 +177,8 @@ mod lanes {
             for lane in 0..LANES {
                 schedule[lane] = load(&blocks[lane][index]);
             }
-            // Four rounds of every lane. A macro: the function's number is part of the instruction.
+            // Four rounds of every lane. It is a macro, because the function's number is part of
+            // the instruction.
             macro_rules! rounds {
                 ($function:literal: $($step:literal)*) => {$(
                     for lane in 0..LANES {
@@ -214,14 +218,13 @@ mod lanes {
         }
     }
 
-    /// Sixteen words, big-endian, first to last from the top.
+    /// Loads sixteen words in big-endian order, the first one in the highest place.
     #[target_feature(enable = "sha,sse4.1")]
     fn load(block: &[u8; BLOCK_BYTES]) -> [__m128i; 4] {
         let turned = _mm_set_epi64x(0x0001_0203_0405_0607, 0x0809_0A0B_0C0D_0E0F);
         let mut words = [_mm_setzero_si128(); 4];
         for (words, bytes) in words.iter_mut().zip(block.as_chunks::<16>().0) {
-            // SAFETY: sixteen bytes are read, from a reference to sixteen; no alignment is asked
-            // for.
+            // SAFETY: sixteen bytes are read from a reference to sixteen; no alignment is required.
             let loaded = unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) };
             *words = _mm_shuffle_epi8(loaded, turned);
         }
@@ -241,9 +244,9 @@ mod tests {
         let payloads: Vec<Vec<u8>> = lens.iter().enumerate().map(payload).collect();
         let slices: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
         let Some(digests) = digest_all(&slices) else { return };
-        // By the SHA-1 unit alone, where the processor has another way.
+        // The digests by the SHA-1 unit alone, also where the processor has AVX-512.
         let mut narrow = vec![[0; 20]; slices.len()];
-        // SAFETY: it has the unit, or there would be no digests.
+        // SAFETY: the processor has the unit, or `digest_all` would have returned `None`.
         unsafe { digest_with(&slices, false, &mut narrow) };
         for ((payload, found), narrow) in slices.iter().zip(digests).zip(narrow) {
             let wanted = digest(&SHA1_FOR_LEGACY_USE_ONLY, payload);
@@ -256,14 +259,14 @@ mod tests {
     fn several_payloads_have_the_digests_that_each_has_alone() {
         check(&[]);
         (0..300).for_each(|len| check(&[len]));
-        // Every place of the padding beside every other.
+        // Each place of the padding next to each other place.
         for one in 0..130 {
             (0..130).for_each(|other| check(&[one, other]));
         }
         check(&[25_000, 1, 64, 9_999, 0, 63, 100_000, 55, 56, 25_600, 128]);
         check(&[0, 0, 0, 5_000]);
         check(&[70_000, 0, 0]);
-        // Lanes that end at every place of the padding, and take the next that waits.
+        // Lanes that end at each place of the padding and then take the next waiting payload.
         for count in 3..20 {
             check(
                 &(0..count).map(|number| number * 37 % 130 + number % 3 * 640).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! Socket calls that are not worth a ring operation, and addresses in the kernel's form.
+//! Socket calls that are not worth a ring operation, and socket addresses in the kernel's form.
 
 use super::{check, last_error};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -80,22 +80,22 @@ impl RawAddress {
     }
 }
 
-/// A non-blocking TCP socket of the family of `address`, with small segments sent at once.
+/// Makes a non-blocking TCP socket of the family of `address` that sends small segments at once.
 pub fn stream_socket(address: SocketAddr) -> Result<OwnedFd, i32> {
     let fd = open(address, libc::SOCK_STREAM)?;
     set(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
     Ok(fd)
 }
 
-/// Small segments sent at once, for an accepted connection.
+/// Makes an accepted connection send small segments at once.
 pub fn set_nodelay(fd: RawFd) -> Result<(), i32> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)
 }
 
-/// Closing sends a reset from now on, and drops what is still to be sent.
+/// Makes closing send a reset from now on, and drop what is still to be sent.
 pub fn set_no_linger(fd: RawFd) -> Result<(), i32> {
     let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // SAFETY: the value is a linger of the size said.
+    // SAFETY: the value is a linger of the stated size.
     check(unsafe {
         libc::setsockopt(
             fd,
@@ -108,8 +108,8 @@ pub fn set_no_linger(fd: RawFd) -> Result<(), i32> {
     .map(|_| ())
 }
 
-/// A listening socket. An unspecified address is tied to the loopback device: a test web that
-/// answers on every 127.x.y.z must not answer on a real interface.
+/// Makes a listening socket. An unspecified address is bound to the loopback device: a test web
+/// that answers on every 127.x.y.z must not answer on a real interface.
 pub fn listener(address: SocketAddr, backlog: i32) -> Result<OwnedFd, i32> {
     let fd = open(address, libc::SOCK_STREAM)?;
     set(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
@@ -133,7 +133,7 @@ pub fn datagram(address: SocketAddr, peer: Option<SocketAddr>) -> Result<OwnedFd
     Ok(fd)
 }
 
-/// Sends one datagram; with `to` absent, to the connected peer.
+/// Sends one datagram to `to`, or to the connected peer if `to` is absent.
 pub fn send_datagram(fd: RawFd, bytes: &[u8], to: Option<SocketAddr>) -> Result<(), i32> {
     let raw = to.map(RawAddress::new);
     let (pointer, len) =
@@ -145,10 +145,10 @@ pub fn send_datagram(fd: RawFd, bytes: &[u8], to: Option<SocketAddr>) -> Result<
     if sent < 0 { Err(last_error()) } else { Ok(()) }
 }
 
-/// One waiting datagram into `buffer`; `EAGAIN` if there is none.
+/// Receives one waiting datagram into `buffer`; fails with `EAGAIN` if there is none.
 pub fn receive_datagram(fd: RawFd, buffer: &mut [u8]) -> Result<(usize, SocketAddr), i32> {
     let mut from = RawAddress::empty();
-    // SAFETY: buffer and address outlive the call and are as long as said.
+    // SAFETY: buffer and address outlive the call and have the stated sizes.
     let received = unsafe {
         libc::recvfrom(
             fd,
@@ -167,14 +167,14 @@ pub fn receive_datagram(fd: RawFd, buffer: &mut [u8]) -> Result<(usize, SocketAd
 
 pub fn local_address(fd: RawFd) -> Result<SocketAddr, i32> {
     let mut raw = RawAddress::empty();
-    // SAFETY: the storage is as long as said.
+    // SAFETY: the storage has the stated size.
     check(unsafe { libc::getsockname(fd, (&raw mut raw.storage).cast(), &raw mut raw.len) })?;
     raw.address().ok_or(libc::EAFNOSUPPORT)
 }
 
 pub fn peer_address(fd: RawFd) -> Result<SocketAddr, i32> {
     let mut raw = RawAddress::empty();
-    // SAFETY: the storage is as long as said.
+    // SAFETY: the storage has the stated size.
     check(unsafe { libc::getpeername(fd, (&raw mut raw.storage).cast(), &raw mut raw.len) })?;
     raw.address().ok_or(libc::EAFNOSUPPORT)
 }
@@ -202,7 +202,7 @@ fn bind(fd: RawFd, address: SocketAddr) -> Result<(), i32> {
 }
 
 fn set(fd: RawFd, level: i32, option: i32, value: i32) -> Result<(), i32> {
-    // SAFETY: the value is an int of the size said.
+    // SAFETY: the value is an int of the stated size.
     check(unsafe {
         libc::setsockopt(fd, level, option, (&raw const value).cast(), size_of::<i32>() as u32)
     })
@@ -211,7 +211,7 @@ fn set(fd: RawFd, level: i32, option: i32, value: i32) -> Result<(), i32> {
 
 fn bind_to_loopback(fd: RawFd) -> Result<(), i32> {
     let name = b"lo\0";
-    // SAFETY: the name is as long as said.
+    // SAFETY: the name has the stated length.
     check(unsafe {
         libc::setsockopt(
             fd,

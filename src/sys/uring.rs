@@ -1,7 +1,8 @@
 //! One io_uring as a table of operations that own their memory.
 //!
 //! In: [`Operation`]s with a tag. Out: [`Event`]s, each with its tag, its result and, at the end of
-//! the operation, the memory it owned. Owned by the core that made it (SINGLE_ISSUER).
+//! the operation, the memory that the operation owned. A ring belongs to the core that made it
+//! (SINGLE_ISSUER).
 
 use super::affinity;
 use super::pool::{BufferPool, Lease};
@@ -11,7 +12,7 @@ use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What the kernel is asked to do. Memory inside stays put until the operation ends.
+/// What the kernel is asked to do. Memory inside does not move until the operation ends.
 pub enum Operation {
     Connect {
         fd: RawFd,
@@ -23,15 +24,15 @@ pub enum Operation {
         bytes: Vec<u8>,
         from: usize,
     },
-    /// Multishot, into pool buffers.
+    /// Multishot receive into pool buffers.
     Receive {
         fd: RawFd,
     },
-    /// Multishot; every event's result is a new descriptor.
+    /// Multishot accept; the result of every event is a new descriptor.
     Accept {
         fd: RawFd,
     },
-    /// One-shot readiness to read.
+    /// Waits once until the descriptor is readable.
     PollIn {
         fd: RawFd,
     },
@@ -52,7 +53,7 @@ pub enum Operation {
     Sync {
         fd: RawFd,
     },
-    /// Made by [`Operation::close`], which takes the descriptor for good.
+    /// Made by [`Operation::close`], which takes ownership of the descriptor.
     Close {
         fd: RawFd,
     },
@@ -67,12 +68,12 @@ pub struct Key(u64);
 
 pub struct Event {
     pub tag: u64,
-    /// As the system call would return it: negative is an error number.
+    /// The result that the system call would return; a negative one is an error number.
     pub result: i32,
     /// Received bytes, for [`Operation::Receive`] with a positive result.
     pub lease: Option<Lease>,
-    /// The operation, given back with its memory when it has ended; `None` while a multishot goes
-    /// on.
+    /// The operation with its memory, given back when it has ended; `None` while a multishot
+    /// operation goes on.
     pub ended: Option<Operation>,
 }
 
@@ -84,14 +85,16 @@ struct Entry {
 /// Invariants that the unsafe code rests on:
 /// 1. An operation's memory lives in `table` (boxed or in a `Vec` that is not touched) from the
 ///    push until its last completion, so every pointer in a submitted entry stays valid.
-/// 2. Dropping the ring cancels and waits for what is under way before `table` and `pool` go.
-/// 3. A descriptor in an operation may be closed under it: the kernel holds its own reference.
+/// 2. Dropping the ring cancels the operations under way and waits for them before `table` and
+///    `pool` are dropped.
+/// 3. A descriptor in an operation may be closed before the operation ends, because the kernel
+///    holds its own reference.
 pub struct Uring {
     ring: IoUring<squeue::Entry, cqueue::Entry>,
     table: Vec<Option<Entry>>,
     free: Vec<u32>,
     pool: Rc<BufferPool>,
-    /// Entries that found the submission queue full; pushed first at the next turn.
+    /// Entries that found the submission queue full; they are pushed first at the next turn.
     backlog: std::collections::VecDeque<squeue::Entry>,
 }
 
@@ -100,16 +103,16 @@ const BUFFER_GROUP: u16 = 0;
 /// Which completions a turn asks the kernel for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// There are some left to take. To ask for more would fill the queue with what nobody gets to,
-    /// each with a receive buffer that others want.
+    /// Some completions are left to take. Asking for more would fill the queue with completions
+    /// that nobody gets to, each with a receive buffer that others need.
     Nothing,
-    /// What there is.
+    /// The completions that are there now.
     Now,
-    /// So many, or what there is after so long.
+    /// The given number of completions, or those that are there after the given time.
     Wait(Duration, usize),
 }
 
-/// `IORING_ENTER_GETEVENTS`.
+/// The flag `IORING_ENTER_GETEVENTS`.
 const GETEVENTS: u32 = 1;
 
 impl Uring {
@@ -145,7 +148,7 @@ impl Uring {
         })
     }
 
-    /// Lets the kernel's own workers, who do what would block this thread, run on `cores` alone.
+    /// Restricts the kernel's own workers, which do what would block this thread, to `cores`.
     pub fn keep_workers_to(&self, cores: &[usize]) -> Result<(), i32> {
         let kept = self.ring.submitter().register_iowq_aff(&affinity::set_of(cores));
         kept.map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
@@ -163,8 +166,9 @@ impl Uring {
         Key(index as u64)
     }
 
-    /// One system call: submits what is queued and, if asked for completions, runs the kernel's
-    /// deferred work, so that they appear (DEFER_TASKRUN: they appear only when this thread asks).
+    /// Makes one system call. It submits what is queued and, if completions are asked for, runs the
+    /// kernel's deferred work so that they appear (with DEFER_TASKRUN they appear only when this
+    /// thread asks).
     pub fn turn(&mut self, asked: Asked) -> Result<(), i32> {
         self.pool.top_up();
         loop {
@@ -191,7 +195,7 @@ impl Uring {
         }
     }
 
-    /// Whether there is anything to submit.
+    /// Reports whether there is anything to submit.
     pub fn has_queued(&mut self) -> bool {
         !self.backlog.is_empty() || !self.ring.submission().is_empty()
     }
@@ -243,7 +247,8 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // The kernel must let go of the table's memory first: cancel all, then wait, boundedly.
+        // The kernel must let go of the table's memory first: all operations are cancelled, and a
+        // bounded number of turns waits for their ends.
         let keys: Vec<u64> = (0..self.table.len() as u64)
             .filter(|index| {
                 let entry = &self.table[*index as usize];
@@ -262,7 +267,7 @@ impl Drop for Uring {
             while self.next_event().is_some() {}
         }
         if self.operation_count() > 0 {
-            // Better to leak the memory than to free what the kernel may still write.
+            // Leaking the memory is better than freeing what the kernel may still write.
             std::mem::forget(std::mem::take(&mut self.table));
             std::mem::forget(self.pool.clone());
         }
@@ -304,11 +309,11 @@ fn build(operation: &mut Operation) -> squeue::Entry {
     }
 }
 
-/// One operation moves at most this much; the caller goes on with the rest.
+/// Bytes that one operation moves at most; the caller goes on with the rest.
 const MAX_TRANSFER: usize = 1 << 30;
 
 impl Operation {
-    /// The bytes a finished read brought. `result` is its event's.
+    /// Returns the bytes that a finished read brought. `result` is the result of its event.
     pub fn into_read_bytes(self, result: i32) -> Option<Vec<u8>> {
         let Operation::Read { mut bytes, .. } = self else { return None };
         let len = usize::try_from(result).ok()?;
@@ -318,7 +323,7 @@ impl Operation {
         Some(bytes)
     }
 
-    /// Closes `fd` as a ring operation. The kernel closes it even if the operation fails.
+    /// Makes the operation that closes `fd`. The kernel closes it even if the operation fails.
     pub fn close(fd: OwnedFd) -> Operation {
         Operation::Close { fd: fd.into_raw_fd() }
     }

@@ -1,12 +1,13 @@
-//! Appends past the page cache: whole blocks from aligned memory, and the block at the end kept.
+//! Appends past the page cache: whole blocks from aligned memory, and the unfinished block at the
+//! end kept.
 //!
-//! A WARC file is written once and read by others later. Through the page cache each byte is copied
-//! by a kernel thread into memory that is fresh every time, and written back in bursts that stop
-//! whoever syncs: 280 MB/s on a disk that takes 1,500 MB/s past it.
+//! A WARC file is written once and read by others later. Through the page cache a kernel thread
+//! copies each byte into memory that is fresh every time, and the bytes are written back in bursts
+//! that stop whoever syncs: 280 MB/s on a disk that takes 1,500 MB/s past the cache.
 //!
-//! The file is as long as what was appended, always: what does not fill a block is written through
-//! the page cache, and once more with the rest of its block when that comes. The kernel keeps both
-//! ways coherent. Owned by one file of one core.
+//! The file is always as long as what was appended: bytes that do not fill a block are written
+//! through the page cache, and once more with the rest of their block when that comes. The kernel
+//! keeps both ways coherent. A [`Direct`] belongs to one file of one core.
 
 use crate::base::limits::{
     DIRECT_ALIGN_BYTES, DIRECT_BLOCK_BYTES, DIRECT_WRITE_BYTES, DIRECT_WRITE_BYTES_MAX,
@@ -16,19 +17,20 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 pub(super) struct Direct {
     fd: OwnedFd,
-    /// What stands in the file behind its last whole block.
+    /// What the file contains behind its last whole block.
     tail: RefCell<Vec<u8>>,
-    /// Room to put blocks together. Its aligned part is found anew each time: a `Vec` has none.
+    /// Memory in which blocks are put together. Its aligned part is computed each time, because a
+    /// `Vec` is not aligned.
     room: RefCell<Vec<u8>>,
 }
 
 /// The next write of whole blocks.
 pub(super) struct Step {
-    /// How many of the bytes at hand it appends.
+    /// How many of the new bytes it appends.
     pub(super) byte_count: usize,
-    /// Bytes of the file's end that it writes again, before them.
+    /// How many bytes at the file's end it writes again, before the new ones.
     pub(super) again_byte_count: u64,
-    /// The blocks, put together, and where they start; `None` if the bytes can go as they lie.
+    /// The blocks, put together, and where they start; `None` if the bytes can be written in place.
     pub(super) staged: Option<(Vec<u8>, usize)>,
 }
 
@@ -41,7 +43,8 @@ impl Direct {
         self.fd.as_raw_fd()
     }
 
-    /// The next write of a file that is `size` long and gets `bytes`; `None` if they fill no block.
+    /// Returns the next write to a file of length `size` that gets `bytes`, or `None` if they fill
+    /// no block.
     pub(super) fn step(&self, size: u64, bytes: &[u8]) -> Option<Step> {
         let tail = self.tail.borrow();
         debug_assert_eq!(tail.len() as u64, size % DIRECT_BLOCK_BYTES as u64);
@@ -56,7 +59,7 @@ impl Direct {
         if tail.is_empty() && goes_as_it_lies {
             return Some(Step { byte_count: whole, again_byte_count: 0, staged: None });
         }
-        // The block that is begun already, if the others can follow without a copy.
+        // If the rest can follow without a copy, only the block that is begun already is copied.
         let most = if goes_as_it_lies { DIRECT_BLOCK_BYTES } else { DIRECT_WRITE_BYTES };
         let byte_count = whole.min(most) - tail.len();
         let mut room = self.room.take();
@@ -70,17 +73,17 @@ impl Direct {
         Some(Step { byte_count, again_byte_count, staged: Some((room, start)) })
     }
 
-    /// The room of a step that was written.
+    /// Takes back the memory of a step that was written.
     pub(super) fn take_back(&self, room: Vec<u8>) {
         *self.room.borrow_mut() = room;
     }
 
-    /// A step has succeeded: the file ends with a block.
+    /// Notes that a step succeeded: the file now ends with a whole block.
     pub(super) fn wrote_blocks(&self) {
         self.tail.borrow_mut().clear();
     }
 
-    /// `bytes` fill no block and go to the file another way.
+    /// Keeps `bytes`, which fill no block and are written through the page cache.
     pub(super) fn keep_tail(&self, bytes: &[u8]) {
         self.tail.borrow_mut().extend_from_slice(bytes);
     }
@@ -90,8 +93,8 @@ impl Direct {
 mod tests {
     use super::*;
 
-    /// Pieces of any length, and from anywhere in memory, make one file, each block of it written
-    /// from aligned memory.
+    /// Pieces of any length, from any place in memory, must make one file, and each of its blocks
+    /// must be written from aligned memory.
     #[test]
     fn blocks_are_whole_and_the_rest_is_kept() {
         let direct = Direct::new(tempfile::tempfile().expect("a file").into());
@@ -99,7 +102,7 @@ mod tests {
         let (mut written, mut expected, mut uncopied) = (Vec::new(), Vec::new(), 0);
         for (index, len) in lens.into_iter().chain(lens).enumerate() {
             let mut buffer: Vec<u8> = (0..len + 8_192).map(|at| (at * 7 + index) as u8).collect();
-            // In the second round as a store lays them out, in the first as they come.
+            // The second round lays the bytes out as a store does, the first one does not.
             let mut from = buffer.as_ptr().align_offset(DIRECT_BLOCK_BYTES);
             from += expected.len() % DIRECT_BLOCK_BYTES + usize::from(index < lens.len());
             buffer.truncate(from + len);

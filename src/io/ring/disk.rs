@@ -1,8 +1,9 @@
 //! Files on the ring: opened beneath the data directory, written and synced as ring operations.
 //!
 //! Opening, renaming and listing are plain system calls: they are rare (a file lasts for a
-//! gigabyte) and the ring's versions would be served by kernel threads anyway. glommio's files were
-//! refused: their write eats the buffer, which then is allocated anew for every megabyte.
+//! gigabyte), and kernel threads would serve the ring's versions anyway. glommio's files were
+//! refused, because their write consumes the buffer, which then must be allocated anew for every
+//! megabyte.
 
 use super::direct::Direct;
 use super::{Core, RingWorld};
@@ -41,8 +42,8 @@ impl Disk for RingWorld {
             Err(number) => {
                 let error = DiskError::of_system(number);
                 tracing::debug!(
-                    "{} is written through the page cache, for the file system takes no direct \
-                     writes: {error}",
+                    "{} is written through the page cache, because the file system does not \
+                     support direct writes: {error}",
                     path.display()
                 );
             }
@@ -85,7 +86,7 @@ pub struct RingFile {
 }
 
 impl RingFile {
-    /// Writes `bytes[from..to]` at the end: gives them back, and how much came of it.
+    /// Writes `bytes[from..to]` at the end; returns the bytes, and the result of the write.
     async fn write(
         &self,
         fd: RawFd,
@@ -97,13 +98,13 @@ impl RingFile {
         let write = move || Operation::Write { fd, bytes, from, to, offset };
         match perform(&self.core, write).await {
             Ok((result, Operation::Write { bytes, .. })) => (bytes, result),
-            // Without an answer the world has stopped, and its buffers with it.
+            // There is no answer only if the world has stopped, and its buffers are gone with it.
             _ => (Vec::new(), -libc::EIO),
         }
     }
 
-    /// Appends what makes whole blocks past the page cache; says up to where of `bytes` that is. If
-    /// a write fails, all from there on goes through the page cache.
+    /// Appends past the page cache the part of `bytes` that makes whole blocks, and returns the
+    /// bytes and where that part ends. After a failed write everything goes through the page cache.
     async fn append_blocks(
         &self,
         direct: &Direct,
@@ -130,7 +131,7 @@ impl RingFile {
                 let error = DiskError::of_system(-result.min(0));
                 tracing::warn!(
                     "a direct write failed ({error}): this file is written through the page cache \
-                     from now on; check the kernel log"
+                     from now on; check the disk and the kernel log"
                 );
                 *self.direct.borrow_mut() = None;
                 break;
@@ -197,7 +198,8 @@ impl File for RingFile {
     async fn truncate(&self, size: u64) -> Result<(), DiskError> {
         file::truncate(self.fd.as_raw_fd(), size).map_err(DiskError::of_system)?;
         self.size.set(size);
-        // What stands in the last block is not known here. A cut is rare: a disk that had failed.
+        // The contents of the last block are not known here, so the file goes through the page
+        // cache from now on. Truncation is rare: it follows a failure of the disk.
         *self.direct.borrow_mut() = None;
         Ok(())
     }

@@ -1,21 +1,21 @@
 //! The loop that turns one core's ring.
 //!
-//! One turn: one system call submits what tasks queued and lets completions appear; so many of
-//! them, and due timers, wake tasks; then every task that is ready runs. If completions are left,
-//! the next turn takes them and asks for no others. If none is and no task was ready, the next
-//! turn's call sleeps, until a completion, a timer or another core's signal (an eventfd that the
-//! ring polls).
+//! In one turn, one system call submits what tasks queued and lets completions appear. A bounded
+//! number of completions, and the due timers, wake tasks; then every ready task runs. If
+//! completions are left, the next turn takes them and asks for no others. If none is left and no
+//! task was ready, the next turn's call sleeps until a completion, a timer or another core's signal
+//! (an eventfd that the ring polls).
 //!
-//! glommio hosts the tasks and nothing else; it has no I/O of ours to wait for. Whether any task is
-//! ready is known by counting polls: the driver yields, and if the count has not moved when it runs
-//! again, every other task waits for us.
+//! glommio hosts the tasks and nothing else; none of our I/O goes through it. The driver counts
+//! polls to find out whether any task is ready: it yields, and if the count has not changed when it
+//! runs again, every other task is waiting for a completion or a timer.
 //!
-//! Against glommio's lost wake-up: when its preempt timer fires between arming it and running the
-//! first task (the thread need only lose its core there for as long), `run_task_queues` runs
-//! nothing, says so, and the executor parks with tasks ready. No task can prevent or end that: a
-//! glommio timer that has come due is a ready task, and ready tasks do not keep it from parking. So
-//! the preempt timer is long, which makes the moment rare, and [`super::watch`] wakes the executor
-//! from another thread.
+//! glommio can lose a wake-up. When its preempt timer fires after it is armed and before the first
+//! task runs (it is enough that the thread loses its core there for as long as the timer),
+//! `run_task_queues` runs nothing, reports that, and the executor parks with tasks ready. No task
+//! can prevent or end that: a glommio timer that has come due is a ready task itself, and ready
+//! tasks do not keep glommio from parking. So the preempt timer is long, which makes the moment
+//! rare, and [`super::watch`] wakes the executor from another thread.
 
 use super::timers::Alarm;
 use super::watch::{Care, Watched};
@@ -39,7 +39,7 @@ thread_local! {
     static POLL_COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Runs `task`, counting its polls. All tasks but the driver are run so.
+/// Runs `task` and counts its polls. All tasks but the driver run through this.
 pub(super) async fn counted<T>(task: impl Future<Output = T>) -> T {
     let mut task = pin!(task);
     std::future::poll_fn(|context| {
@@ -61,12 +61,12 @@ struct WaitSlot {
     generation: u32,
     waker: Option<Waker>,
     done: Option<(i32, Operation)>,
-    /// The waiting future is gone: the result is dropped when it comes.
+    /// The waiting future was dropped; the result is dropped when it comes.
     abandoned: bool,
     timed_out: bool,
 }
 
-/// What an event's tag names.
+/// What the tag of an event refers to.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
     SocketSend(u32),
@@ -75,7 +75,7 @@ pub(super) enum Target {
     SocketClose(u32),
     Listener(u32),
     Wait(u32),
-    /// Another thread has signalled.
+    /// A signal from another thread.
     Wake,
     Nobody,
 }
@@ -180,7 +180,7 @@ async fn drive(core: std::rc::Weak<Core>) {
     }
 }
 
-/// A turn of the driver: when it began, and how much of it was sleep that it had asked for.
+/// One turn of the driver: when it began, and how much of it was sleep that was asked for.
 #[derive(Clone, Copy)]
 struct Turned {
     begun: Time,
@@ -188,14 +188,15 @@ struct Turned {
 }
 
 impl Turned {
-    /// From its start to the next one's, without that sleep: how long no task was looked at.
+    /// Returns the time from this turn's start to the next one's, without that sleep: for this long
+    /// no task was polled.
     fn gap_ns(self, next: Time) -> u64 {
         (next.0 - self.begun.0).saturating_sub(self.slept_ns)
     }
 }
 
-/// Lets tasks run, and those that they wake; true if none is left that could. Each look costs a
-/// tenth of the system call that it may save.
+/// Lets tasks run, and those that they wake; returns true if no task is ready any more. Each check
+/// costs a tenth of the system call that it may save.
 async fn run_tasks() -> bool {
     for _ in 0..limits::RING_YIELD_COUNT_MAX {
         let before = POLL_COUNT.get();
@@ -208,8 +209,9 @@ async fn run_tasks() -> bool {
 }
 
 impl Core {
-    /// Hands a turn's worth of completions out; true if there may be more. What they bring is work
-    /// for tasks, and a timer that comes due meanwhile waits for all of it.
+    /// Hands out one turn's completions; returns true if there may be more. The number is bounded,
+    /// because completions are work for tasks, and a timer that comes due meanwhile waits for all
+    /// of it.
     fn take_events(self: &Rc<Self>) -> bool {
         for _ in 0..limits::RING_EVENT_COUNT_MAX {
             let event = self.uring.borrow_mut().next_event();
@@ -217,8 +219,8 @@ impl Core {
             match Target::of(event.tag) {
                 Target::Wait(index) => self.finish_wait(index, event),
                 Target::Wake => {
-                    // A signal that came late, to a core that was awake already, must not stay:
-                    // the poll would fire for ever and the core never sleep again.
+                    // The signal came late, to a core that was awake already. It must be consumed,
+                    // or the poll would fire for ever and the core would never sleep again.
                     self.wake.drain();
                     self.watch_wake();
                 }
@@ -259,8 +261,8 @@ impl Core {
         }
     }
 
-    /// Lets sockets that found no buffer receive again, those that have waited longest first and no
-    /// more than the kernel has buffers for.
+    /// Lets sockets that found no buffer receive again. Those that have waited longest go first,
+    /// and no more of them than the kernel has buffers for.
     fn feed_starved(self: &Rc<Self>) {
         if self.starved.borrow().is_empty() {
             return;
@@ -275,12 +277,13 @@ impl Core {
         }
     }
 
-    /// The turn's system call. With completions left it only submits, and only if there is
-    /// something to submit; if no task has anything to do it blocks this thread until something
-    /// happens or the next timer is due. Where a timer is about to end the sleep anyway it is given
-    /// a moment more, and what happens meanwhile is done together. Says what it cost, and how long
-    /// it was to sleep at the most: sleeping is free, and it is the thread's own clock that knows
-    /// how long it slept.
+    /// Makes the turn's system call. With completions left it only submits, and only if there is
+    /// something to submit. If no task is ready, it blocks this thread until something happens or
+    /// the next timer is due. If a timer is going to end the sleep soon, the sleep is extended a
+    /// little, so that what happens in that time is handled together.
+    ///
+    /// Returns the cost of the call and the longest sleep that was asked for, both in nanoseconds.
+    /// After a sleep the cost is taken from the thread's CPU clock, which does not count the sleep.
     fn enter(&self, is_idle: bool, has_more: bool, begun: Time) -> (u64, u64) {
         if has_more {
             if self.uring.borrow_mut().has_queued() {
@@ -296,8 +299,9 @@ impl Core {
         let longest = begun + Duration::from_millis(limits::RING_SLEEP_MS_MAX);
         let until = self.timers.borrow_mut().next().map_or(longest, |next| next.min(longest));
         let (wait, gather) = (until.since(begun), Duration::from_micros(limits::RING_GATHER_US));
-        // A crawl by the clock: hosts come due by the thousand each second, and to wake for each of
-        // them and for each step of each fetch costs more than the steps do.
+        // A timer is near in a crawl that is limited by delays: thousands of hosts come due each
+        // second, and waking for each of them and for each step of each fetch costs more than the
+        // steps do.
         let is_gathering = wait <= gather;
         let (wait, count) =
             if is_gathering { (gather, limits::RING_GATHER_COUNT) } else { (wait, 1) };
@@ -316,18 +320,19 @@ impl Core {
         let result = self.uring.borrow_mut().turn(asked);
         self.spend(|effort| effort.syscall_count += 1);
         if let Err(number) = result {
-            // The ring is this process's only way to the network: without it nothing is right.
+            // The ring is this process's only way to the network, so nothing works without it.
             panic!("io_uring_enter failed with system error {number}");
         }
     }
 
-    /// Lets the ring tell when another thread signals.
+    /// Makes the ring report when another thread signals.
     fn watch_wake(&self) {
         let operation = Operation::PollIn { fd: self.wake.as_raw_fd() };
         self.uring.borrow_mut().push(operation, Target::Wake.tag());
     }
 
-    /// Queues `operation` and waits for its end.
+    /// Queues the operation that `make` makes and waits for its end; returns `None` if the deadline
+    /// passes first.
     pub(super) async fn perform(
         self: &Rc<Self>,
         make: impl FnOnce() -> Operation,
@@ -386,7 +391,7 @@ impl Core {
     }
 }
 
-/// Keeps the slot until the kernel is done with the operation, whatever becomes of the future.
+/// Keeps the slot until the kernel is done with the operation, even if the future is dropped.
 struct WaitGuard<'a> {
     core: &'a Rc<Core>,
     index: u32,

@@ -1,7 +1,7 @@
 //! Mailboxes between cores: a bounded lock-free queue and the receiver's eventfd.
 //!
-//! Senders touch two shared words per batch of messages, and the kernel only when the receiver
-//! sleeps.
+//! Senders touch two shared words for each batch of messages, and make a system call only when the
+//! receiver sleeps.
 
 use super::{Core, RingWorld};
 use crate::io::{Inbox, Outbox};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
-/// How other threads wake a core.
+/// Wakes a core from other threads.
 pub struct Wake {
     event: EventFd,
     pending: AtomicBool,
@@ -38,7 +38,7 @@ impl Wake {
         self.pending.load(Ordering::Relaxed) && self.pending.swap(false, Ordering::SeqCst)
     }
 
-    /// Announces sleep; false if something came in the meantime.
+    /// Announces sleep; returns false if a message came in the meantime.
     pub(super) fn may_sleep(&self) -> bool {
         self.sleeping.store(true, Ordering::SeqCst);
         if self.pending.load(Ordering::SeqCst) {
@@ -52,7 +52,7 @@ impl Wake {
         self.sleeping.store(false, Ordering::SeqCst);
     }
 
-    /// Takes the signals that made the eventfd readable.
+    /// Consumes the signals that made the eventfd readable.
     pub(super) fn drain(&self) {
         self.event.drain();
     }
@@ -64,7 +64,7 @@ impl AsRawFd for Wake {
     }
 }
 
-/// Any thread's end of a mailbox.
+/// The sending end of a mailbox, which any thread may use.
 pub struct RingOutbox<M> {
     queue: Arc<ArrayQueue<M>>,
     wake: Arc<Wake>,
@@ -84,14 +84,15 @@ pub struct RingInbox<M> {
     core: Rc<Core>,
 }
 
-/// A mailbox of `capacity` messages for the core that `wake` wakes.
+/// Makes a mailbox of `capacity` messages for the core that `wake` wakes.
 pub fn mailbox<M>(capacity: usize, wake: &Arc<Wake>) -> (RingOutbox<M>, Unbound<M>) {
     let queue = Arc::new(ArrayQueue::new(capacity));
     (RingOutbox { queue: queue.clone(), wake: wake.clone() }, Unbound(queue))
 }
 
 impl<M> Unbound<M> {
-    /// Called on the core that owns the mailbox, with the world that its `Wake` belongs to.
+    /// Ties the mailbox to `world`. It must be called on the core that owns the mailbox, with the
+    /// world that its `Wake` belongs to.
     pub fn bind(self, world: &RingWorld) -> RingInbox<M> {
         RingInbox { queue: self.0, core: world.0.clone() }
     }
@@ -112,8 +113,8 @@ impl<M: 'static> Inbox<M> for RingInbox<M> {
                 return Poll::Ready(message);
             }
             self.core.inbox_wakers.borrow_mut().push(context.waker().clone());
-            // A message between the pop and the registration has set `pending`: the driver will
-            // see it before it sleeps.
+            // A message that came between the pop and the registration has set `pending`, and the
+            // driver sees that before it sleeps.
             Poll::Pending
         })
         .await
@@ -124,7 +125,7 @@ impl<M: 'static> Inbox<M> for RingInbox<M> {
     }
 }
 
-/// To a plain thread, which waits on the channel's other end.
+/// The sending end of a mailbox of a plain thread, which waits on the channel's other end.
 pub struct ThreadOutbox<M>(pub crossbeam::channel::Sender<M>);
 
 impl<M: 'static> Outbox<M> for ThreadOutbox<M> {

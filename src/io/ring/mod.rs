@@ -1,8 +1,8 @@
 //! The production world: a glommio executor that hosts our own io_uring for sockets and files.
 //!
-//! glommio gives tasks and their scheduling; our ring ([`crate::sys::uring`]) does all
-//! transfers and all sleeping. [`driver`] turns the ring: submit, take completions, fire timers,
-//! sleep. Everything but [`mailbox::Wake`] and [`watch`] belongs to one core.
+//! glommio provides tasks and their scheduling; our ring ([`crate::sys::uring`]) does all transfers
+//! and all sleeping. [`driver`] turns the ring: it submits, takes completions, fires timers and
+//! sleeps. Everything but [`mailbox::Wake`] and [`watch`] belongs to one core.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // where threads meet
 
 mod direct;
@@ -51,10 +51,10 @@ struct Core {
     wake: Arc<Wake>,
     heart: Arc<watch::Heart>,
     inbox_wakers: RefCell<Vec<Waker>>,
-    /// Streams whose receive found no buffer; armed again as buffers come back.
+    /// Streams whose receive found no buffer; they are armed again as buffers come back.
     starved: RefCell<VecDeque<u32>>,
     random: Cmac,
-    /// Numbers drawn so far.
+    /// How many random numbers were drawn so far.
     random_count: Cell<u64>,
     directory: Option<Directory>,
     stopped: Cell<bool>,
@@ -64,7 +64,7 @@ struct Core {
 /// Why the world could not be made. The text says what to change.
 #[derive(Debug)]
 pub enum RingError {
-    /// io_uring is refused: container, sysctl or an old kernel.
+    /// The system refuses io_uring: because of a container, a sysctl or an old kernel.
     Refused(i32),
     NoMemory(i32),
     Directory(i32),
@@ -94,8 +94,8 @@ impl fmt::Display for RingError {
 impl std::error::Error for RingError {}
 
 impl RingWorld {
-    /// Makes the world of the executor that this runs on and starts its driver. `wake` is the end
-    /// that other threads signal; `directory` is where files live, if there are any.
+    /// Makes the world of the executor that this runs on and starts its driver. Other threads
+    /// signal through `wake`; `directory` is the directory of the files, if there are any.
     pub fn new(wake: Arc<Wake>, directory: Option<&Path>) -> Result<RingWorld, RingError> {
         let (count, ready_max) = (limits::RING_BUFFER_COUNT, limits::RING_BUFFER_READY_COUNT);
         let pool = BufferPool::new(count, ready_max, limits::RING_BUFFER_BYTES)
@@ -126,7 +126,7 @@ impl RingWorld {
     }
 
     /// Runs `main` to its end on a new thread pinned to `core`. If the thread stands still it is
-    /// woken, and `care` says what else becomes of it.
+    /// woken; `care` says what else happens then.
     pub fn start<T, M, F>(
         core: Option<usize>,
         name: &str,
@@ -145,24 +145,25 @@ impl RingWorld {
             .map_err(|error| RingError::Executor(error.to_string()))
     }
 
-    /// Lets the kernel's workers for this core's files run on `cores` alone. Where it refuses, they
+    /// Restricts the kernel's workers for this core's files to `cores`. If the kernel refuses, they
     /// run beside this core's tasks.
     pub fn keep_workers_to(&self, cores: &[usize]) {
         if let Err(number) = self.0.uring.borrow().keep_workers_to(cores) {
             tracing::info!(
-                "the kernel's file workers share this shard's core: they could not be moved \
-                 (system error {number})"
+                "could not move the kernel's file workers off this shard's core (system error \
+                 {number}): they share it with the shard's tasks"
             );
         }
     }
 
-    /// Ends the driver: nothing completes after this. Streams still open are closed by the system.
+    /// Ends the driver: no operation completes after this. The system closes the streams that are
+    /// still open.
     pub fn stop(&self) {
         self.0.stopped.set(true);
     }
 
-    /// Waits until the kernel has closed what was dropped, but not for ever: a task that never ends
-    /// may hold a stream.
+    /// Waits until the kernel has closed all dropped streams. The wait is bounded, because a task
+    /// that never ends may hold a stream.
     pub async fn close_streams(&self) {
         let deadline = self.now() + Duration::from_millis(limits::RING_CLOSE_MS_MAX);
         while self.open_stream_count() > 0 && self.now() < deadline {
@@ -170,7 +171,7 @@ impl RingWorld {
         }
     }
 
-    /// Receive buffers in use now, and how many there are.
+    /// Returns the number of receive buffers in use, and of all receive buffers.
     pub fn buffer_use(&self) -> (usize, usize) {
         let uring = self.0.uring.borrow();
         (uring.pool().lent_count() as usize, uring.pool().count() as usize)
@@ -223,9 +224,9 @@ impl Clock for RingWorld {
 }
 
 impl Random for RingWorld {
-    /// The tags of a counter, under a key from the kernel. Numbers that strangers see, in record
-    /// names and questions to name servers, tell nothing of those before and behind them: some of
-    /// those are keys.
+    /// Draws the tag of a counter, under a key from the kernel. Strangers see some of the numbers,
+    /// in record names and in questions to name servers, and some of the others become keys: a
+    /// number says nothing about those drawn before and after it.
     fn random_u64(&self) -> u64 {
         let number = self.0.random_count.get();
         self.0.random_count.set(number + 1);

@@ -47,7 +47,7 @@ impl Net for RingWorld {
     }
 }
 
-/// Listeners are few and live long: slots are never reused.
+/// The listeners of one core. They are few and live long, so slots are never reused.
 #[derive(Default)]
 pub(super) struct Listeners(Vec<ListenerState>);
 
@@ -126,7 +126,8 @@ pub(super) fn take_accept(core: &Rc<Core>, index: u32, event: Event) -> Option<W
         if !state.dropped {
             state.arrived.push_back(fd);
         }
-        // Pause: what the program has not taken stays in the system's queue.
+        // Accepting pauses here: connections that the program has not taken stay in the system's
+        // queue.
         if state.arrived.len() >= limits::ACCEPT_QUEUE_COUNT_MAX
             && let Some(key) = state.accept
         {

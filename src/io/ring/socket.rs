@@ -1,8 +1,12 @@
 //! TCP streams on the ring: multishot receive into leased buffers, sends that own their bytes.
 //!
-//! A socket's life: 1. `open` (descriptor and slot), 2. connect operation or adopted from accept,
-//! 3. receive armed once and kept armed, 4. sends one at a time, 5. drop: what is under way is
-//! cancelled, the close is queued, 6. the slot is free again when the last operation has ended.
+//! The life of a socket:
+//! 1. A descriptor is opened and gets a slot.
+//! 2. A connect operation runs, or the descriptor was adopted from an accept.
+//! 3. The receive is armed once and kept armed.
+//! 4. Sends run one at a time.
+//! 5. On drop the operations under way are cancelled and the close is queued.
+//! 6. The slot is free again when the last operation has ended.
 
 use super::driver::Target;
 use super::net::{net_error, take_accept};
@@ -31,19 +35,19 @@ struct Socket {
     generation: u32,
     fd: Option<OwnedFd>,
     chunks: VecDeque<Lease>,
-    /// The receive under way, if one is.
+    /// The receive operation under way, if there is one.
     receive: Option<Key>,
-    /// What ended the receiving side: `Ok` is the peer's orderly close.
+    /// What ended the receiving side: `Ok` means that the peer closed in order.
     ended: Option<Result<(), NetError>>,
-    /// The connect or send under way, and its result once it is in.
+    /// The connect or send operation under way, and its result once it has come.
     sending: Option<Key>,
     sent: Option<(i32, Operation)>,
     waker: Option<Waker>,
-    /// When the present wait gives up, and when the heap will look at this socket next.
+    /// When the present wait gives up, and when the timer heap looks at this socket next.
     deadline: Time,
     alarm_at: Time,
     timed_out: bool,
-    /// The program has let go; only the kernel's operations are awaited.
+    /// The program has dropped the stream; only the kernel's operations are awaited.
     dropped: bool,
     closing: bool,
 }
@@ -85,10 +89,10 @@ impl Table {
     }
 
     fn at(&mut self, index: u32) -> &mut Socket {
-        self.sockets[index as usize].as_mut().expect("a socket lives until its last operation")
+        self.sockets[index as usize].as_mut().expect("a slot is kept until its last operation ends")
     }
 
-    /// Frees the slot of a dropped socket once nothing is under way on it.
+    /// Frees the slot of a dropped socket once no operation is under way on it.
     fn settle(&mut self, index: u32) {
         let socket = self.at(index);
         if socket.dropped && !socket.closing && socket.receive.is_none() && socket.sending.is_none()
@@ -162,7 +166,8 @@ impl Stream for RingStream {
             let fd = {
                 let mut table = self.core.sockets.borrow_mut();
                 let socket = table.at(self.index);
-                // A future of an earlier send was dropped: its bytes may still be on their way.
+                // The future of an earlier send was dropped, and its bytes may still be on their
+                // way.
                 if socket.sending.is_some() {
                     return Err(NetError::Closed);
                 }
@@ -213,7 +218,7 @@ impl Stream for RingStream {
     fn reset(self) {
         let mut table = self.core.sockets.borrow_mut();
         if let Some(fd) = &table.at(self.index).fd {
-            // A socket that cannot be told so closes in order instead: no bytes are lost by it.
+            // A socket that refuses the option closes in order instead, which loses no bytes.
             let _ = socket::set_no_linger(fd.as_raw_fd());
         }
     }
@@ -263,7 +268,8 @@ fn wait_until(core: &Rc<Core>, socket: &mut Socket, index: u32, deadline: Time) 
     }
 }
 
-/// A heap entry of this socket came due: the wait is over, or its deadline has moved on.
+/// Handles an entry of the timer heap for this socket that came due: either the wait is over, or
+/// its deadline has been moved to later.
 pub(super) fn deadline_passed(
     core: &Rc<Core>,
     index: u32,
@@ -295,7 +301,7 @@ fn arm(core: &Rc<Core>, index: u32) {
     socket.receive = Some(key);
 }
 
-/// Arms a starved socket again, unless it has been dropped since.
+/// Arms the receive of a starved socket again, unless the socket has been dropped since.
 pub(super) fn arm_again(core: &Rc<Core>, index: u32) {
     let wanted = {
         let table = core.sockets.borrow();
@@ -360,7 +366,8 @@ fn take_receive(core: &Rc<Core>, index: u32, event: Event) -> Option<Waker> {
             } else if socket.chunks.len() >= limits::STREAM_CHUNK_COUNT_MAX
                 && let Some(key) = socket.receive
             {
-                // The reader is slower than the peer: stop taking buffers until it has caught up.
+                // The reader is slower than the peer: no more buffers are taken until the reader
+                // has caught up.
                 core.uring.borrow_mut().push(Operation::Cancel { key }, Target::Nobody.tag());
             }
             return waker;
@@ -371,7 +378,7 @@ fn take_receive(core: &Rc<Core>, index: u32, event: Event) -> Option<Waker> {
             core.spend(|effort| effort.starved_count += 1);
             return None;
         }
-        // Paused by us: armed again when the reader has caught up.
+        // We paused the receive; it is armed again when the reader has caught up.
         (result, _) if result == -libc::ECANCELED => {
             if socket.chunks.is_empty() {
                 drop(table);
@@ -384,7 +391,8 @@ fn take_receive(core: &Rc<Core>, index: u32, event: Event) -> Option<Waker> {
     socket.waker.take()
 }
 
-/// A multishot receive that the kernel ended while data flows.
+/// Arms a multishot receive again that the kernel ended while data flows, unless the reader is
+/// behind.
 fn rearm_or_pause(core: &Rc<Core>, index: u32) {
     let waiting = core.sockets.borrow_mut().at(index).chunks.len();
     if waiting < limits::STREAM_CHUNK_COUNT_MAX {

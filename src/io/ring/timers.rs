@@ -1,7 +1,8 @@
 //! Timers of one core: sleeps, and deadlines of waits on sockets.
 //!
-//! A heap of (time, what). Deadlines are lazy: a socket has at most one entry, which is moved on
-//! when it fires early, so a page's dozen waits cost one or two heap operations in all.
+//! They lie in a heap of (time, alarm). Deadlines are lazy: the entry of a socket is pushed again
+//! with a later time when it fires early, and only an earlier deadline adds another entry. So the
+//! dozen waits of a page cost one or two heap operations in all.
 
 use super::Core;
 use crate::base::Time;
@@ -16,7 +17,7 @@ pub(super) enum Alarm {
     Sleep(u32, u32),
     /// A socket's index and generation.
     Socket(u32, u32),
-    /// A wait's index and generation (datagrams).
+    /// The index and generation of a wait (datagrams).
     Wait(u32, u32),
 }
 
@@ -41,8 +42,9 @@ impl Timers {
         }
     }
 
-    /// When somebody is to be woken next. Entries of sleeps that were given up go: a core that is
-    /// about to be woken sleeps a moment more, and shall not for nobody.
+    /// Returns when the next waiter must be woken. It removes the entries of dropped sleeps first:
+    /// a core with a near timer sleeps longer to gather events, and must not do so for a timer that
+    /// nobody waits for.
     pub(super) fn next(&mut self) -> Option<Time> {
         while let Some(Reverse((_, Alarm::Sleep(index, generation)))) = self.heap.peek()
             && self.sleeps[*index as usize].generation != *generation
@@ -72,7 +74,7 @@ impl Timers {
     }
 }
 
-/// One sleep. Its heap entry outlives a dropped sleep and is ignored by generation.
+/// One sleep. The heap entry of a dropped sleep remains, and is ignored because of its generation.
 pub(super) struct Sleep {
     core: Rc<Core>,
     at: Time,
@@ -139,9 +141,9 @@ mod tests {
         timers.sleeps[0].generation += 1;
         assert_eq!(timers.next(), Some(Time(9)));
         assert_eq!(timers.pop_due(Time(8)), None);
-        assert_eq!(timers.pop_due(Time(9)), Some(Alarm::Sleep(1, 0)), "somebody's");
+        assert_eq!(timers.pop_due(Time(9)), Some(Alarm::Sleep(1, 0)), "this sleep is awaited");
         timers.add(Time(12), Alarm::Sleep(0, 1));
-        assert_eq!(timers.next(), Some(Time(12)), "its place is another's now");
+        assert_eq!(timers.next(), Some(Time(12)), "a new sleep has taken the slot");
         timers.sleeps[0].generation += 1;
         assert_eq!(timers.next(), Some(Time(20)));
     }

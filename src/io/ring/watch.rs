@@ -1,29 +1,31 @@
-//! The watch: one thread that looks whether the driver of every world turns, and wakes those that
+//! The watch: one thread that checks whether the driver of every world turns, and wakes those that
 //! stand still.
 //!
-//! In: a [`Heart`] per executor, whose beat the driver raises once a turn. Out: a nudge to an
-//! executor whose driver has not turned for [`limits::RING_STILL_LOOK_COUNT`] looks, a line in the
-//! log, and the end of the process ([`limits::STILL_EXIT_CODE`]) when a vital one stays still.
+//! In: a [`Heart`] for each executor; its driver raises the heart's beat once a turn. Out: a nudge
+//! to an executor whose driver has not turned for [`limits::RING_STILL_LOOK_COUNT`] checks, a line
+//! in the log, and the end of the process ([`limits::STILL_EXIT_CODE`]) when a vital executor stays
+//! still.
 //!
 //! Why it is needed: glommio's executor can sleep although tasks are ready (see [`super::driver`]).
 //! Nothing on that thread can end such a sleep, because everything that could is a task. A nudge is
-//! a foreign [`Waker`] of a task on that executor, and each step of its way holds whatever
-//! instruction the sleeper stands at:
+//! a foreign [`Waker`] of a task on that executor. It ends the sleep at whatever instruction the
+//! sleeper stands, for these reasons:
 //!
 //! 1. `Waker::wake` on a foreign thread queues the waker, then writes the executor's eventfd if the
 //!    executor has announced that it sleeps (`SleepNotifier::queue_waker`).
 //! 2. Before it sleeps, the executor announces that, passes a barrier of all threads
 //!    (`membarrier`), and sweeps the queue of foreign wakers once more. So either the sweep finds
-//!    ours, or we see the announcement and write the eventfd.
-//! 3. The eventfd is read by an operation in the executor's latency ring; without one under way the
-//!    executor does not sleep. The ring that it sleeps in polls the latency ring's descriptor, and
-//!    a poll of what is readable already completes at once. So the write ends the sleep.
-//! 4. Awake, the executor makes one round. It may fall asleep again only if its thread was held up
-//!    once more, for longer than the preempt timer, between two particular instructions. So we
-//!    nudge again and again until the beat has risen.
+//!    our waker, or we see the announcement and write the eventfd.
+//! 3. An operation in the executor's latency ring reads the eventfd; without such an operation
+//!    under way the executor does not sleep. The ring in which it sleeps polls the latency ring's
+//!    descriptor, and a poll of a descriptor that is readable already completes at once. So the
+//!    write ends the sleep.
+//! 4. Once awake, the executor makes one round. It may fall asleep again only if its thread is held
+//!    up once more, for longer than the preempt timer, between two particular instructions. So the
+//!    watch nudges again and again until the beat has risen.
 //!
-//! Every look that finds a beat unchanged is counted, not the time between looks: a process that
-//! was stopped as a whole (a debugger, a suspended machine) has not stood still.
+//! The watch counts the checks that find a beat unchanged, not the time between them: a process
+//! that was stopped as a whole (by a debugger, or with the machine) has not stood still.
 
 use super::RingError;
 use crate::base::limits;
@@ -38,20 +40,21 @@ use std::time::Duration;
 /// What depends on an executor that stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// It may be busy without a turn for as long as it likes; it is woken, and no more.
+    /// It may be busy without a turn for as long as it likes; it is only woken.
     Wake,
-    /// A crawl needs it: the process ends rather than to wait for it for ever.
+    /// A crawl needs it: the process ends instead of waiting for it for ever.
     Vital,
 }
 
-/// What one executor and the watch know of each other.
+/// The state that one executor and the watch share.
 pub(super) struct Heart {
     name: String,
     care: Care,
-    /// Turns of the driver so far. Its own thread alone writes it.
+    /// Turns of the driver so far. Only the driver's own thread writes it.
     beat: AtomicU64,
     nudge_count: AtomicU64,
-    /// Of a task on the executor that only stands by; none before it has begun and once it is over.
+    /// The waker of a task on the executor that only stands by; `None` before that task begins and
+    /// after the executor has ended.
     standby: Mutex<Option<Waker>>,
 }
 
@@ -70,14 +73,15 @@ impl Heart {
         })
     }
 
-    /// That of the executor of this thread.
+    /// Returns the heart of this thread's executor.
     pub(super) fn own() -> Arc<Heart> {
-        OWN.with_borrow(Option::clone).expect("worlds are made where RingWorld::start runs them")
+        OWN.with_borrow(Option::clone).expect("a world is made on a thread of RingWorld::start")
     }
 
-    /// The driver has turned.
+    /// Counts a turn of the driver.
     pub(super) fn beat(&self) {
-        // One thread writes, so a load and a store lose nothing and need no locked instruction.
+        // Only one thread writes, so a load and a store lose nothing and need no locked
+        // instruction.
         self.beat.store(self.beat.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
@@ -91,7 +95,7 @@ impl Heart {
 
     /// Wakes the executor, wherever it sleeps by mistake.
     fn nudge(&self) {
-        // Cloned, so that the lock is not held while glommio is called.
+        // The waker is cloned, so that the lock is not held while glommio is called.
         let waker = self.standby().clone();
         if let Some(waker) = waker {
             self.nudge_count.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +103,7 @@ impl Heart {
         }
     }
 
-    /// The task whose waker the watch uses. It does nothing, and ends with its executor.
+    /// Runs the task whose waker the watch uses. It does nothing, and ends with its executor.
     async fn stand_by(self: Arc<Self>) {
         std::future::poll_fn(|context| {
             *self.standby() = Some(context.waker().clone());
@@ -113,7 +117,7 @@ impl Heart {
 pub(super) struct Watched(Arc<Heart>);
 
 impl Watched {
-    /// Before the executor of this thread runs.
+    /// Starts to watch this thread's executor; called before the executor runs.
     pub(super) fn new(name: &str, care: Care) -> Result<Watched, RingError> {
         let heart = Heart::new(name, care);
         watch()?.add(heart.clone());
@@ -121,7 +125,7 @@ impl Watched {
         Ok(Watched(heart))
     }
 
-    /// On the executor: from here on it can be nudged.
+    /// Starts the standby task on the executor; from here on the executor can be nudged.
     pub(super) fn stand_by(&self) {
         glommio::spawn_local(self.0.clone().stand_by()).detach();
     }
@@ -133,7 +137,8 @@ impl Drop for Watched {
             watch.hearts().retain(|sight| !Arc::ptr_eq(&sight.heart, &self.0));
         }
         OWN.set(None);
-        // The waker goes on the thread of its own executor: glommio frees a task nowhere else.
+        // The waker is dropped on the thread of its own executor, because glommio frees a task
+        // nowhere else.
         *self.0.standby() = None;
     }
 }
@@ -166,14 +171,14 @@ impl Watch {
 }
 
 fn keep_watch() {
-    // Whoever started this thread holds the cell for a moment longer.
+    // The thread that started this one holds the cell for a moment longer.
     let Ok(watch) = WATCH.wait() else { return };
     loop {
         if watch.hearts().is_empty() {
             thread::park();
         }
         thread::sleep(Duration::from_millis(limits::RING_WATCH_MS));
-        // What is done about it is done without the lock: a thread that ends wants it.
+        // The acts are performed without the lock, because a thread that ends needs it.
         let acts: Vec<_> =
             watch.hearts().iter_mut().map(|sight| (sight.heart.clone(), sight.look())).collect();
         for (heart, act) in acts {
@@ -182,22 +187,22 @@ fn keep_watch() {
     }
 }
 
-/// A heart as the watch saw it last.
+/// What the watch saw of a heart at its last check.
 struct Sight {
     heart: Arc<Heart>,
     seen: u64,
-    /// Looks since the beat was last seen to rise.
+    /// Checks since the beat was last seen to rise.
     still_count: u64,
 }
 
-/// What a look leads to.
+/// What a check leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
     Nudge,
-    /// The operator is told, too.
+    /// The executor is nudged, and the operator is told.
     Tell,
-    /// It turns again, after it was told of.
+    /// The executor turns again after the operator was told; the operator is told that too.
     Relief,
     Exit,
 }
@@ -220,7 +225,8 @@ impl Sight {
     }
 }
 
-/// At every look at first, then seldom: a thread that is merely busy takes them all in the end.
+/// Reports whether a nudge is due: at every check at first, then rarely, because a thread that is
+/// merely busy has to work off all of them in the end.
 fn is_nudge_due(still_count: u64) -> bool {
     let over = still_count.saturating_sub(limits::RING_STILL_LOOK_COUNT);
     still_count >= limits::RING_STILL_LOOK_COUNT && (over < 10 || over.is_multiple_of(10))
@@ -252,7 +258,7 @@ impl Act {
         }
     }
 
-    /// A line in the log, written by another thread: a core may stand still because nobody reads
+    /// Writes a line to the log from another thread: a core may stand still because nobody reads
     /// what the process writes.
     fn tell(self, heart: &Heart) -> Option<JoinHandle<()>> {
         let (name, nudge_count) = (heart.name.clone(), heart.nudge_count());
@@ -262,14 +268,14 @@ impl Act {
             Act::Nothing | Act::Nudge => {}
             Act::Tell => tracing::warn!(
                 "{name} has stood still for {told_at} s: its thread gets no core, waits for the \
-                 disk or computes without end; it is woken again and again, and the process ends \
-                 after {end_at} s of it"
+                 disk or computes without end. It is woken repeatedly, and the process ends if \
+                 this lasts {end_at} s; check the machine's load and its disk"
             ),
-            Act::Relief => tracing::warn!("{name} goes on"),
+            Act::Relief => tracing::warn!("{name} has stood still and now runs again"),
             Act::Exit => tracing::error!(
-                "{name} has stood still for {end_at} s and was woken {nudge_count} times in vain: \
-                 the process ends here; what is on disk is whole, and `nephila crawl --resume` \
-                 goes on with it"
+                "{name} has stood still for {end_at} s although it was woken {nudge_count} times, \
+                 so the process ends now. What is on disk is whole: continue with `nephila crawl \
+                 --resume`"
             ),
         })
     }
@@ -293,7 +299,7 @@ mod tests {
         for _ in 0..1_000 {
             sight.heart.beat();
             assert_eq!(sight.look(), Act::Nothing);
-            assert_eq!(sight.look(), Act::Nothing, "it may sleep for as long");
+            assert_eq!(sight.look(), Act::Nothing, "a sleep of one check is allowed");
         }
     }
 
@@ -306,7 +312,7 @@ mod tests {
         assert_eq!(first(Act::Tell), Some(TELL_LOOK_COUNT));
         assert_eq!(first(Act::Exit), Some(EXIT_LOOK_COUNT));
         let nudges = acts.iter().filter(|act| **act == Act::Nudge).count() as u64;
-        assert!(nudges >= EXIT_LOOK_COUNT / 11, "it is woken again and again: {nudges}");
+        assert!(nudges >= EXIT_LOOK_COUNT / 11, "too few nudges: {nudges}");
     }
 
     #[test]
@@ -326,14 +332,15 @@ mod tests {
         }
     }
 
-    /// Long enough for glommio's reactor to have its turns, short enough to wait for many.
+    /// The timer is long enough for glommio's reactor to have its turns, and short enough to wait
+    /// for many.
     const PREEMPT: Duration = Duration::from_millis(5);
     const HOLD: Duration = Duration::from_millis(20);
-    /// More than a round of glommio's reactor makes.
+    /// Calls after which the thread is held: more than a round of glommio's reactor makes.
     const CALL_COUNT: u32 = 12;
 
-    /// The thread is held at the end of each of so many calls of glommio's reactor in turn. The one
-    /// that arms its preempt timer is where it falls asleep with tasks ready.
+    /// The thread is held at the end of each of [`CALL_COUNT`] calls of glommio's reactor in turn.
+    /// At the call that arms the preempt timer the executor falls asleep with tasks ready.
     #[test]
     fn a_core_that_falls_asleep_with_tasks_ready_is_woken() {
         let (tell, told) = std::sync::mpsc::channel();
@@ -350,7 +357,7 @@ mod tests {
                 while hold::is_pending() {
                     world.sleep_until(world.now() + Duration::from_micros(100)).await;
                 }
-                // A round of glommio's reactor, so that the last hold has shown what it does.
+                // A round of glommio's reactor follows, so that the last hold takes effect.
                 let until = world.now() + 4 * PREEMPT;
                 while world.now() < until {
                     world.yield_now().await;
@@ -376,7 +383,7 @@ mod tests {
         }
         spawned.join().unwrap();
         let effort = last.unwrap();
-        assert!(effort.nudge_count > 0, "no hold met the moment: this test has shown nothing");
+        assert!(effort.nudge_count > 0, "no hold met the moment, so this test has shown nothing");
         assert!(effort.turn_gap_ns_max >= HOLD.as_nanos() as u64, "{}", effort.turn_gap_ns_max);
     }
 }

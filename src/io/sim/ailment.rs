@@ -1,7 +1,9 @@
-//! What may go wrong with the simulated disk while it runs: rates, chosen operations, no room.
+//! What may go wrong with the simulated disk while it runs: rates of faults, chosen operations that
+//! fail, a full disk.
 //!
-//! Every operation asks [`Ailments::strike`] once, in `SimWorld::disk_failure`. A rate of zero
-//! draws no number. Reads are never short: the seam promises whole ones, and the ring repeats.
+//! Every operation calls [`Ailments::strike`] once, in `SimWorld::disk_failure`. A rate of zero
+//! draws no number. Reads are never short: the trait promises complete reads, and the ring repeats
+//! short ones.
 
 use super::chance::Chance;
 use super::fault::strikes;
@@ -12,16 +14,17 @@ use std::time::Duration;
 
 const EIO: i32 = 5;
 
-/// Rates are per thousand operations; zero is never. Set by [`super::Sim::set_disk_faults`].
+/// Rates per thousand operations; zero means never. Set by [`super::Sim::set_disk_faults`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskFaults {
-    /// Operations of any kind that fail with EIO. The seed decides how much of it happened.
+    /// Operations of any kind that fail with EIO. The seed decides how much of the operation
+    /// happened.
     pub error_per_mille: u64,
-    /// Creations and appends that find no room. For a disk of some size, see
+    /// Creations and appends that find no room. For a disk of limited size, see
     /// [`super::Sim::set_disk_capacity`].
     pub full_per_mille: u64,
-    /// Syncs, of files and of directories, that fail. The pages of a file are clean after it, and
-    /// some of them were never written.
+    /// Syncs, of files and of directories, that fail. After that the pages of a file count as
+    /// clean, although some of them were never written.
     pub sync_error_per_mille: u64,
     /// Operations that take up to `spike_ms_max` longer.
     pub spike_per_mille: u64,
@@ -43,8 +46,8 @@ pub enum DiskOperation {
     Truncate,
 }
 
-/// Chosen operations that fail: those of one kind whose path has `path_part` in it, `count` of them
-/// after the first `skip_count`.
+/// Chosen operations that fail: those of one kind whose path contains `path_part`. The first
+/// `skip_count` of them are left alone, and the next `count` fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     pub operation: DiskOperation,
@@ -55,7 +58,7 @@ pub struct Trouble {
 }
 
 impl Trouble {
-    /// The next operation of this kind, wherever it is.
+    /// Makes the next operation of this kind fail, whatever its path.
     pub fn next(operation: DiskOperation, error: DiskError) -> Trouble {
         Trouble { operation, path_part: "", skip_count: 0, count: 1, error }
     }
@@ -69,7 +72,7 @@ impl DiskFaults {
             self.sync_error_per_mille,
             self.spike_per_mille,
         ];
-        assert!(rates.iter().all(|rate| *rate <= 1_000), "a part of a thousand");
+        assert!(rates.iter().all(|rate| *rate <= 1_000), "a rate is above a thousand");
     }
 
     pub(super) fn spike(&self, chance: &Chance) -> Duration {
@@ -110,7 +113,7 @@ impl DiskOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub error: DiskError,
-    /// It happened all the same, and only the answer is bad.
+    /// The operation happened, although it reports an error.
     pub takes_effect: bool,
 }
 
@@ -118,7 +121,7 @@ pub(super) struct Failure {
 #[derive(Default)]
 pub(super) struct Ailments {
     pub faults: DiskFaults,
-    /// Room for so many bytes, until then.
+    /// Room for this many bytes, until this time.
     pub capacity: Option<(u64, Time)>,
     troubles: Vec<Trouble>,
 }
@@ -129,7 +132,7 @@ impl Ailments {
     }
 
     pub fn add(&mut self, trouble: Trouble) {
-        assert!(trouble.count > 0, "a trouble strikes");
+        assert!(trouble.count > 0, "a trouble must strike at least once");
         self.troubles.push(trouble);
     }
 
@@ -140,7 +143,8 @@ impl Ailments {
         chance: &Chance,
     ) -> Option<Failure> {
         let error = self.trouble(operation, path).or_else(|| self.fault(operation, chance))?;
-        // A full disk does nothing; after an I/O error nobody knows.
+        // An operation on a full disk has no effect; after an I/O error nobody knows whether it had
+        // one.
         let takes_effect = error != DiskError::Full && chance.index(2) == 0;
         Some(Failure { error, takes_effect })
     }

@@ -1,12 +1,14 @@
-//! Seeded chance: SplitMix64 (Steele, Lea, Flood 2014), one stream per purpose.
+//! Seeded random numbers: SplitMix64 (Steele, Lea, Flood 2014), with one stream for each purpose.
 //!
-//! Streams are apart so that a world that draws one number more does not shift the network's.
+//! The streams are separate, so that a world that draws one number more does not change the numbers
+//! of the network.
 
 use std::cell::Cell;
 
 const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// One stream of numbers. Belongs to one simulation; interior state, so that `&self` draws.
+/// One stream of numbers. It belongs to one simulation; its state is interior, so that `&self`
+/// draws.
 pub(super) struct Chance(Cell<u64>);
 
 impl Chance {
@@ -20,9 +22,9 @@ impl Chance {
         mix(state)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     pub fn between(&self, low: u64, high: u64) -> u64 {
-        assert!(low <= high, "an empty range has no number");
+        assert!(low <= high, "the range is empty");
         // Multiply and shift: the bias is below 2^-40 for the small ranges drawn here.
         let span = u128::from(high - low) + 1;
         low + ((u128::from(self.draw()) * span) >> 64) as u64

@@ -1,33 +1,35 @@
-//! The bytes of one simulated file: what readers see, and what of it a power cut leaves.
+//! The bytes of one simulated file: what readers see, and what a power cut leaves of it.
 //!
-//! Readers see the page cache. The platter holds the cache up to `synced_len`, then what a
-//! truncation took from readers and no sync took from the platter. All else may be there or not, a
-//! sector at a time and in any order, as the kernel writes dirty pages back when it likes.
+//! Readers see the page cache. The platter holds the cache up to `synced_len`, followed by what a
+//! truncation took from readers and no sync has taken from the platter. Everything else may be on
+//! the platter or not, one sector at a time and in any order, because the kernel writes dirty pages
+//! back when it likes.
 //!
-//! The invariant: what a sync that succeeded covered is on the platter, whatever is cut.
+//! The invariant: what a successful sync covered is on the platter, whatever is cut.
 
 use super::chance::Chance;
 use super::fault::strikes;
 use std::ops::Range;
 
-/// What disks write whole or not at all, if they keep their word.
+/// What disks write as a whole or not at all, if they keep their promise.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// What a power cut does to bytes and names that were not synced. The first four are weights: one
-/// is drawn for each file that has unsynced bytes.
+/// What a power cut does to bytes and names that were not synced. The first four fields are
+/// weights: one of these effects is drawn for each file that has unsynced bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
-    /// All had been written back by chance.
+    /// Everything had been written back by chance.
     pub kept: u64,
-    /// Nothing had.
+    /// Nothing had been written back.
     pub lost: u64,
-    /// Written back in order, up to some byte.
+    /// The bytes had been written back in order, up to some byte.
     pub prefix: u64,
-    /// Any sectors, some of them torn at a byte; the size is the old one, the new or one between.
+    /// Any sectors had been written back, some of them torn at a byte; the size is the old one, the
+    /// new one or one between.
     pub patchwork: u64,
-    /// Creations, renames and removals that did not make it, each as a whole.
+    /// Creations, renames and removals that are lost, each as a whole.
     pub name_lost_per_mille: u64,
-    /// Files in which one bit flips, synced or not: the disk breaks its word.
+    /// Files in which one bit flips, synced or not: the disk breaks its promise.
     pub flip_per_mille: u64,
 }
 
@@ -46,27 +48,28 @@ impl Default for PowerCut {
 
 impl PowerCut {
     pub(super) fn check(&self) {
-        assert!(self.kept + self.lost + self.prefix + self.patchwork > 0, "something happens");
-        assert!(self.name_lost_per_mille <= 1_000, "a part of a thousand");
-        assert!(self.flip_per_mille <= 1_000, "a part of a thousand");
+        assert!(self.kept + self.lost + self.prefix + self.patchwork > 0, "all weights are zero");
+        assert!(self.name_lost_per_mille <= 1_000, "a rate is above a thousand");
+        assert!(self.flip_per_mille <= 1_000, "a rate is above a thousand");
     }
 }
 
 #[derive(Default)]
 pub(super) struct Content {
     pub bytes: Vec<u8>,
-    /// So many bytes are on the platter as readers see them, but for the abandoned ones.
+    /// This many bytes are on the platter as readers see them, except for the abandoned ones.
     synced_len: usize,
-    /// What else is on the platter from `synced_len` on: cut off by a truncation that no sync
-    /// followed.
+    /// What else is on the platter from `synced_len` on: bytes cut off by a truncation that no sync
+    /// has followed.
     old_tail: Vec<u8>,
-    /// Places that a failed sync took for clean: readers see them, no later sync writes them.
+    /// Ranges that a failed sync marked as clean: readers see them, but no later sync writes them.
     abandoned: Vec<Range<usize>>,
-    /// A sync that a truncation overtook does not know what it synced, and promises nothing.
+    /// Counts truncations. A sync that began before a truncation does not know what it synced, and
+    /// makes nothing durable.
     truncate_count: u64,
 }
 
-/// What a sync that begins now will have covered.
+/// What a sync that begins now will cover.
 #[derive(Clone, Copy)]
 pub(super) struct Covered {
     pub len: usize,
@@ -105,8 +108,8 @@ impl Content {
         }
     }
 
-    /// As on Linux: after a failed sync the dirty pages count as clean. Some were written, others
-    /// never will be; readers may go on seeing those, or no longer.
+    /// Does what Linux does after a failed sync: the dirty pages count as clean. Some were written,
+    /// and the others never will be; readers may still see those, or the old bytes.
     pub fn note_sync_failed(&mut self, chance: &Chance) {
         let stays_readable = chance.index(2) == 0;
         let abandoned: Vec<_> =
@@ -120,7 +123,7 @@ impl Content {
         }
     }
 
-    /// Leaves what a power cut would; gives the number of bytes that are no longer as written.
+    /// Leaves what a power cut would leave; returns the number of bytes that changed or were lost.
     pub fn lose_unsynced(&mut self, cut: &PowerCut, chance: &Chance) -> u64 {
         let before = std::mem::take(&mut self.bytes);
         self.bytes = before.clone();
@@ -141,7 +144,7 @@ impl Content {
         (before.len() - kept) as u64
     }
 
-    /// Flips one bit, and gives its byte; `None` in an empty file.
+    /// Flips one bit and returns the position of its byte; `None` if the file is empty.
     pub fn flip_bit(&mut self, chance: &Chance) -> Option<u64> {
         if self.bytes.is_empty() {
             return None;
@@ -185,7 +188,7 @@ impl Content {
         self.bytes = new.clone();
         self.bytes.resize(size, 0);
         for range in self.dirty_sectors(size).collect::<Vec<_>>() {
-            // Half are lost, an eighth is torn: its first bytes are new.
+            // Half of the sectors are lost, and an eighth are torn: their first bytes are new.
             let new_len = match chance.index(8) {
                 0..4 => 0,
                 4 => chance.index(range.len()),
@@ -197,7 +200,7 @@ impl Content {
         }
     }
 
-    /// The places up to `end` that no sync covered, cut where sectors end.
+    /// Returns the ranges up to `end` that no sync covered, divided at the ends of sectors.
     fn dirty_sectors(&self, end: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let mut at = self.synced_len;
         std::iter::from_fn(move || {
@@ -207,7 +210,8 @@ impl Content {
         })
     }
 
-    /// What the platter holds there beyond `synced_len`, with zeros where it holds nothing.
+    /// Returns what the platter holds in a range beyond `synced_len`, with zeros where it holds
+    /// nothing.
     fn platter(&self, range: Range<usize>) -> Vec<u8> {
         let old = |at: usize| at.checked_sub(self.synced_len).and_then(|at| self.old_tail.get(at));
         range.map(|at| old(at).copied().unwrap_or(0)).collect()
@@ -227,7 +231,7 @@ mod tests {
         flip_per_mille: 0,
     };
 
-    /// 1,000 synced bytes of one, and 3,000 of two behind them.
+    /// Makes a file of 1,000 synced bytes of value 1, followed by 3,000 unsynced bytes of value 2.
     fn written() -> Content {
         let mut content = Content { bytes: vec![1; 1_000], ..Content::default() };
         content.note_synced(content.cover());
@@ -257,19 +261,19 @@ mod tests {
         let prefix = PowerCut { prefix: 1, ..WHOLE };
         let lengths: std::collections::BTreeSet<_> =
             (0..50).map(|seed| after(written(), prefix, seed).len()).collect();
-        assert!(lengths.len() > 40, "cut at any byte: {lengths:?}");
+        assert!(lengths.len() > 40, "too few places of the cut: {lengths:?}");
         let patchwork = PowerCut { patchwork: 1, ..WHOLE };
         let patched: Vec<_> = (0..50).map(|seed| after(written(), patchwork, seed)).collect();
         let is_reordered = |bytes: &Vec<u8>| {
             let hole = bytes.iter().position(|byte| *byte == 0);
             hole.is_some_and(|at| bytes[at..].contains(&2))
         };
-        assert!(patched.iter().any(is_reordered), "a later sector kept, an earlier one lost");
+        assert!(patched.iter().any(is_reordered), "no earlier sector was lost before a kept one");
         let is_torn = |bytes: &Vec<u8>| {
             let edges = (1_001..bytes.len()).filter(|at| bytes[*at] < bytes[at - 1]);
             edges.into_iter().any(|at| at % SECTOR_BYTES != 0)
         };
-        assert!(patched.iter().any(is_torn), "a sector torn inside");
+        assert!(patched.iter().any(is_torn), "no sector was torn");
     }
 
     #[test]
@@ -303,7 +307,7 @@ mod tests {
             lost_count += u32::from(kept[1_000..].contains(&0));
         }
         assert!(lost_count > 40, "{lost_count}");
-        assert!((10..40).contains(&unread_count), "{unread_count}: read from the cache, or not");
+        assert!((10..40).contains(&unread_count), "old bytes were readable {unread_count} times");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What a test does to a simulated machine: kill its shards, cut its power, spoil its disk.
+//! What a test does to a simulated machine: kill its shards, cut its power, damage its disk.
 //!
 //! A crash leaves the disk, the network and the other shards as they are. To restart, run the
-//! crashed shards anew on [`Sim::world`]: the same directory, with what is left in it.
+//! crashed shards anew on [`Sim::world`]: the directory is the same, with what is left in it.
 
 use super::{DiskFaults, DiskModel, PowerCut, Sim, SimError, Trouble, Turn};
 use crate::base::Time;
@@ -9,42 +9,42 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 impl Sim {
-    /// From now on the disk takes so long.
+    /// Sets how long disk operations take from now on.
     pub fn set_disk(&self, model: DiskModel) {
         model.check();
         self.shared.disk_model.set(model);
     }
 
-    /// From now on the disk fails so often.
+    /// Sets how often the disk fails from now on.
     pub fn set_disk_faults(&self, faults: DiskFaults) {
         faults.check();
         self.shared.ailments.borrow_mut().faults = faults;
     }
 
-    /// All files together have at most so many bytes; what does not fit an append is not written,
-    /// and the append fails. Without a number there is room for everything again.
+    /// Gives all files together room for `bytes` at most. What does not fit of an append is not
+    /// written, and the append fails. With `None` there is room for everything again.
     pub fn set_disk_capacity(&self, bytes: Option<u64>) {
         self.shared.ailments.borrow_mut().capacity = bytes.map(|bytes| (bytes, Time::NEVER));
     }
 
-    /// As [`Sim::set_disk_capacity`], until someone makes room.
+    /// Does the same as [`Sim::set_disk_capacity`] until the time `until`.
     pub fn fill_disk_until(&self, bytes: u64, until: Time) {
         self.shared.ailments.borrow_mut().capacity = Some((bytes, until));
     }
 
-    /// Some operations to come fail, besides those that the rates strike.
+    /// Makes some operations to come fail, in addition to those that the rates make fail.
     pub fn trouble_disk(&self, trouble: Trouble) {
         self.shared.ailments.borrow_mut().add(trouble);
     }
 
-    /// From now on a power cut does this to what was not synced.
+    /// Sets what a power cut does from now on to what was not synced.
     pub fn set_power_cut(&self, cut: PowerCut) {
         cut.check();
         self.shared.power_cut.set(cut);
     }
 
-    /// Does what happens up to the poll with number `step`, counted as [`Sim::step_count`] does;
-    /// false if all was idle before. With [`Sim::crash`]: a crash at any event of a history.
+    /// Runs up to the poll with number `step`, counted as [`Sim::step_count`] does; returns false
+    /// if all was idle before. With [`Sim::crash`] a test can crash at any event of a history.
     pub fn run_until_step(&self, step: u64) -> Result<bool, SimError> {
         let _drive = self.drive();
         while self.step_count() < step {
@@ -55,22 +55,22 @@ impl Sim {
         Ok(true)
     }
 
-    /// Ends all tasks of one shard where they stand. What they own goes with them: connections
-    /// close, listeners and sockets vanish. Files keep what was written, synced or not.
+    /// Ends all tasks of one shard where they are. What they own goes with them: connections close,
+    /// listeners and sockets vanish. Files keep what was written, synced or not.
     pub fn kill(&self, shard: u16) {
         self.shared.record(shard, "killed", format_args!(""));
         self.shared.executor.kill(Some(shard));
     }
 
-    /// The machine of these shards loses power: they are killed, and the disk loses what was not
-    /// synced.
+    /// Cuts the power of the machine of these shards: they are killed, and the disk loses what was
+    /// not synced.
     pub fn crash(&self, shards: impl IntoIterator<Item = u16>) {
         shards.into_iter().for_each(|shard| self.kill(shard));
         self.lose_unsynced();
     }
 
-    /// What a power cut does to the disk, by [`PowerCut`] and the seed. Kill the shards first, or
-    /// [`Sim::crash`] them.
+    /// Does to the disk what a power cut does, according to [`PowerCut`] and the seed. Kill the
+    /// shards first, or use [`Sim::crash`].
     pub fn lose_unsynced(&self) {
         let (cut, chance) = (self.shared.power_cut.get(), &self.shared.disk_fault_chance);
         let lost = self.shared.tree.lose_unsynced(&cut, chance);
@@ -78,10 +78,11 @@ impl Sim {
         self.shared.record(u16::MAX, "power lost", detail);
     }
 
-    /// Flips a seeded bit of a file at rest; gives its byte, or `None` if the file is empty.
+    /// Flips a bit, chosen by the seed, of a file at rest; returns the position of its byte, or
+    /// `None` if the file is empty.
     ///
     /// # Panics
-    /// If there is no such file.
+    /// Panics if there is no such file.
     pub fn flip_bit(&self, path: &Path) -> Option<u64> {
         let tree = &self.shared.tree;
         let file = tree.open(&tree.root, path).expect("a file on the disk");
@@ -90,15 +91,15 @@ impl Sim {
         at
     }
 
-    /// Every file on the disk with its bytes, synced or not.
+    /// Returns every file on the disk with its bytes, synced or not.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         self.shared.tree.files()
     }
 
-    /// Puts a file on the disk, durable, in place of any other: a fixture.
+    /// Puts a durable file on the disk, in place of any other of that name: a fixture.
     ///
     /// # Panics
-    /// If `path` is not the relative path of a file.
+    /// Panics if `path` is not the relative path of a file.
     pub fn put_file(&self, path: &Path, bytes: Vec<u8>) {
         self.shared.tree.put_file(path, bytes).expect("a relative path of a file");
     }

@@ -1,4 +1,5 @@
-//! Simulated datagram sockets: latency, reordering, loss, and the filter of a connected socket.
+//! Simulated datagram sockets, with latency, reordering, loss, and the filter of a connected
+//! socket.
 
 use super::chance::Chance;
 use super::fault::{Carriage, strikes};
@@ -17,7 +18,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The most a UDP datagram over IPv4 can carry, and the system's error for more.
+/// The most that a UDP datagram over IPv4 can carry, and the system's error for more.
 const PAYLOAD_BYTES_MAX: usize = 65_507;
 const EMSGSIZE: i32 = 90;
 
@@ -27,11 +28,11 @@ pub struct SimDatagram {
     socket: Rc<RefCell<Socket>>,
 }
 
-/// What a socket holds; the network knows it by its address.
+/// The contents of a socket; the network finds it by its address.
 #[derive(Default)]
 pub(super) struct Socket {
     peer: Option<SocketAddr>,
-    /// By time of arrival, then by order of sending: a later datagram may overtake.
+    /// Arrivals by time, then by order of sending: a later datagram may overtake an earlier one.
     arriving: BTreeMap<(Time, u64), Arrival>,
     arrival_count: u64,
     readers: Waiters,
@@ -40,7 +41,7 @@ pub(super) struct Socket {
 type Arrival = Result<(Vec<u8>, SocketAddr), NetError>;
 
 impl Socket {
-    /// False if there is no room.
+    /// Queues an arrival; returns false if there is no room.
     fn post(&mut self, at: Time, arrival: Arrival) -> bool {
         if self.arriving.len() >= SIM_DATAGRAM_COUNT_MAX {
             return false;
@@ -73,7 +74,7 @@ impl SimDatagram {
         Ok(SimDatagram { world: world.clone(), local, socket })
     }
 
-    /// Puts a datagram on its way; says what became of it.
+    /// Sends a datagram; returns what happened to it, for the history.
     fn post(&self, network: &Network, bytes: &[u8], to: SocketAddr) -> &'static str {
         let from = match self.local.ip() {
             ip if ip.is_unspecified() => SocketAddr::new(source_of(to.ip()), self.local.port()),
@@ -87,7 +88,7 @@ impl SimDatagram {
         let wildcard = SocketAddr::new(unspecified(to.ip()), to.port());
         let receiver = network.sockets.get(&to).or_else(|| network.sockets.get(&wildcard));
         let Some(receiver) = receiver else {
-            // The refusal comes back as ICMP, which only a connected socket is told of.
+            // The refusal comes back as ICMP, which the system reports only to a connected socket.
             let mut own = self.socket.borrow_mut();
             if network.model.unknown == Unknown::Refuse && own.peer == Some(to) {
                 own.post(back, Err(NetError::Refused));

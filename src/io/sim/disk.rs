@@ -1,9 +1,9 @@
-//! The simulated disk behind the seam: the tree, with the time its operations take and the ways
-//! they fail.
+//! The simulated disk behind the traits of `io`: the tree of names and files, with the time that
+//! operations take and the ways they fail.
 //!
-//! An operation takes effect when it is asked for and then takes its time, so a task killed in the
-//! middle leaves what it wrote, as the kernel would. Only a sync counts when it is over, and covers
-//! what was there when it was asked for.
+//! An operation takes effect when it is called and then takes its time, so a task that is killed
+//! meanwhile leaves what it wrote, as on a real kernel. Only a sync takes effect when it ends, and
+//! it covers what was there when it was called.
 
 use super::ailment::{DiskOperation, Failure};
 use super::tree::{FileRef, Tree};
@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// How long the disk takes.
+/// How long disk operations take.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskModel {
     pub latency_us_min: u64,
@@ -31,13 +31,13 @@ impl Default for DiskModel {
 
 impl DiskModel {
     pub(super) fn check(&self) {
-        assert!(self.latency_us_min <= self.latency_us_max, "a range of latencies");
-        assert!(self.sync_us_min <= self.sync_us_max, "a range of latencies");
+        assert!(self.latency_us_min <= self.latency_us_max, "the range of latencies is empty");
+        assert!(self.sync_us_min <= self.sync_us_max, "the range of sync latencies is empty");
     }
 }
 
 impl SimWorld {
-    /// Every disk operation passes here once.
+    /// Draws whether an operation fails. Every disk operation calls this once.
     fn disk_failure(&self, operation: DiskOperation, path: &Path) -> Option<Failure> {
         let mut ailments = self.shared.ailments.borrow_mut();
         let failure = ailments.strike(operation, path, &self.shared.disk_fault_chance)?;
@@ -64,7 +64,7 @@ impl SimWorld {
         self.disk_wait(model.sync_us_min, model.sync_us_max).await;
     }
 
-    /// Does `effect` to the names, takes the time, and fails if it must.
+    /// Applies `effect` to the names, takes the time, and fails if a fault was drawn.
     async fn on_names<T>(
         &self,
         operation: DiskOperation,
@@ -133,7 +133,7 @@ impl Disk for SimWorld {
 
 pub struct SimFile {
     world: SimWorld,
-    /// As it was opened: a rename does not change it.
+    /// The path as it was opened; a rename does not change it.
     path: PathBuf,
     content: FileRef,
     appending: Cell<bool>,
@@ -159,7 +159,7 @@ impl SimFile {
         self.world.disk_latency().await;
     }
 
-    /// So many of `len` bytes are written, and why not all.
+    /// Returns how many of `len` bytes are written, and the error if not all are.
     fn admitted(&self, len: usize) -> (usize, Option<DiskError>) {
         let shared = &self.world.shared;
         if let Some(failure) = self.failure(DiskOperation::Append) {

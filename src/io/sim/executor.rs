@@ -1,11 +1,12 @@
-//! Tasks and the virtual clock.
+//! Tasks and the virtual clock of a simulation.
 //!
 //! One thread runs the tasks of all shards. A poll takes no virtual time; when no task is ready the
-//! clock jumps to the next timer. Order is total: ready tasks by shard (drawn from the seed) and
-//! then by age, timers by time and then by the order they were set. So one seed has one history.
+//! clock jumps to the next timer. The order is total: among ready tasks first the shard (drawn from
+//! the seed) and then the time at which they became ready, among timers first the time and then the
+//! order in which they were set. So one seed gives one history.
 //!
 //! No borrow of the executor's state is held while foreign code runs (a poll, or the drop of a
-//! future): both may spawn, wake and set timers.
+//! future), because that code may spawn tasks, wake tasks and set timers.
 
 use super::SimError;
 use super::chance::Chance;
@@ -28,7 +29,7 @@ pub(super) struct Executor {
     ready: ReadyQueue,
     tasks: RefCell<Tasks>,
     timers: RefCell<BTreeMap<(Time, u64), Waker>>,
-    /// Serials of tasks and timers.
+    /// The last serial number given to a task or a timer.
     serial: Cell<u64>,
     lane_chance: Chance,
     step_count: Cell<u64>,
@@ -42,7 +43,7 @@ pub(super) struct Executor {
 pub(super) enum Turn {
     /// A task was polled, or the clock moved.
     Moved,
-    /// The main future with this serial is to be polled by whoever drives it.
+    /// The main future with this serial must be polled by the caller that drives it.
     Main(u64),
     /// No task is ready and no timer is due by the horizon.
     Idle,
@@ -99,14 +100,15 @@ impl Executor {
         }
     }
 
-    /// Drops every task of `shard`, or of all shards. One that is running ends after this poll.
+    /// Drops every task of `shard`, or of all shards. A task that is running ends after its present
+    /// poll.
     pub fn kill(&self, shard: Option<u16>) {
         let lane = shard.map(lane_of);
         let dead = self.tasks.borrow_mut().doom(lane);
         drop(dead);
     }
 
-    /// The bell of a new main future, already rung.
+    /// Makes the bell of a new main future, rung already.
     pub fn main_bell(&self) -> Bell {
         let key = TaskKey { index: MAIN_INDEX, serial: self.next_serial() };
         let bell = Bell::new(key, MAIN_LANE, &self.ready);
@@ -134,7 +136,7 @@ impl Executor {
         }
     }
 
-    /// Moves the clock to `to` and wakes what is due by then, in order. It never moves back.
+    /// Moves the clock to `to` and wakes what is due by then, in order. The clock never moves back.
     pub fn advance(&self, to: Time) {
         if to > self.now() {
             self.now.set(to);
@@ -192,7 +194,7 @@ fn lane_of(shard: u16) -> usize {
     usize::from(shard) + 1
 }
 
-/// One timer of one waiting future; gone when the future is.
+/// One timer of one waiting future; it is removed when the future is dropped.
 pub(super) struct Alarm {
     executor: Rc<Executor>,
     key: Option<(Time, u64)>,
@@ -203,7 +205,7 @@ impl Alarm {
         Alarm { executor: executor.clone(), key: None }
     }
 
-    /// Wakes `waker` at `at` and at no time asked for before. [`Time::NEVER`] sets nothing.
+    /// Wakes `waker` at `at`, and cancels an earlier setting. [`Time::NEVER`] sets no timer.
     pub fn set(&mut self, at: Time, waker: &Waker) {
         let mut timers = self.executor.timers.borrow_mut();
         if let Some(key) = self.key {
@@ -239,7 +241,7 @@ struct Task {
 
 enum Slot {
     Free,
-    /// Being polled, outside of the slab.
+    /// The task is being polled, outside of the slots.
     Running {
         lane: usize,
         doomed: bool,
@@ -268,7 +270,8 @@ impl Tasks {
         }
     }
 
-    /// Gives the task back if it was killed while it ran, so that the caller drops it unborrowed.
+    /// Puts a task back after its poll. Returns it if it was killed while it ran, so that the
+    /// caller drops it while no state is borrowed.
     fn put_back(&mut self, key: TaskKey, task: Task) -> Option<Task> {
         match self.slots[key.index] {
             Slot::Running { doomed: false, .. } => {

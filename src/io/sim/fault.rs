@@ -1,32 +1,34 @@
 //! What may go wrong on the way to an address, as rates, and the fate that a connection draws.
 //!
-//! Owns no traffic: connects ask in `Network::route` and `SimWorld::dial`, bytes in `End::post` and
-//! `SimStream::poll_send`, datagrams in `SimDatagram::post`. A rate of zero draws no number, so a
-//! world without faults has the history it always had.
+//! This module owns no traffic. Connects call it in `Network::route` and `SimWorld::dial`, bytes in
+//! `End::post` and `SimStream::poll_send`, datagrams in `SimDatagram::post`. A rate of zero draws
+//! no number, so adding a fault does not change the history of a world without it.
 //!
 //! What delays a request on its way to the server stays short (`spike_ms_max`): a packet that
-//! arrives after its sender gave up would blame a crawler for what it can neither see nor stop.
-//! What delays an answer (stall, trickle) may be as long as one likes.
+//! arrives after its sender gave up would make the server's log blame a crawler for what it can
+//! neither see nor stop. What delays an answer (stall, trickle) may take as long as a test likes.
 
 use super::chance::Chance;
 use std::time::Duration;
 
-/// Rates are per thousand of what they strike; zero is never. Set for one address by
+/// Rates per thousand of what they strike; zero means never. Set for one address by
 /// [`super::Sim::set_faults`], for all others by [`super::NetModel`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Connects, and connected datagram sockets, that find no descriptor, port or memory here.
+    /// Connects, and connected datagram sockets, that find no descriptor, port or memory on our
+    /// side.
     pub exhausted_per_mille: u64,
     pub refused_per_mille: u64,
     /// Connects that nobody answers.
     pub unanswered_per_mille: u64,
-    /// First packets of a connection that are lost. Each is sent again, after one, two, four ...
-    /// seconds (RFC 6298 2.1 and 5.5).
+    /// First packets of a connection that are lost. Each is sent again after one, two, four and so
+    /// on seconds (RFC 6298 2.1 and 5.5).
     pub syn_loss_per_mille: u64,
     /// Segments and datagrams that take up to `spike_ms_max` longer, either way.
     pub spike_per_mille: u64,
     pub spike_ms_max: u64,
-    /// Connections that end, hang or pause at some byte, at most `strike_bytes_max` on the way.
+    /// Connections that are reset, vanish, close or pause at some byte, which is at most number
+    /// `strike_bytes_max` in its direction.
     pub reset_per_mille: u64,
     pub vanish_per_mille: u64,
     pub close_per_mille: u64,
@@ -39,22 +41,23 @@ pub struct Faults {
     pub datagram_loss_per_mille: u64,
     /// Datagrams that arrive twice.
     pub datagram_double_per_mille: u64,
-    /// Datagrams that others overtake: late by up to `datagram_late_ms_max`.
+    /// Datagrams that arrive up to `datagram_late_ms_max` later, so that others overtake them.
     pub datagram_late_per_mille: u64,
     pub datagram_late_ms_max: u64,
 }
 
-/// The way to the side that dialled, as an index into `Link::ends`; 1 is the way to the other.
+/// Index into `Link::ends` for bytes on the way to the side that dialled; 1 is the way to the
+/// other.
 pub(super) const TO_DIALLER: usize = 0;
 
-/// What a connection meets at one byte of one direction.
+/// What happens to a connection at one byte of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strike {
-    /// Both ends are told that the connection is no more.
+    /// Both ends are told that the connection is gone.
     Reset,
-    /// Nothing arrives any more, at either end, and nobody is told: half-open.
+    /// Nothing arrives any more at either end, and neither is told: the connection is half-open.
     Vanish,
-    /// The accepting side closes with its answer unfinished.
+    /// The accepting side closes before its answer is complete.
     Close,
     /// The answer pauses.
     Stall(Duration),
@@ -71,30 +74,31 @@ impl Strike {
     }
 }
 
-/// Drawn for a connection when it is dialled.
+/// The faults of a connection, drawn when it is dialled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fate {
-    /// The side, and the byte on the way to it.
+    /// The side, the byte on the way to it, and what happens there.
     pub strike: Option<(usize, u64, Strike)>,
     pub trickle_bytes_per_second: Option<u64>,
     pub spike_per_mille: u64,
     pub spike_ms_max: u64,
 }
 
-/// The fate of one datagram.
+/// What happens to one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carriage {
     Lost,
-    /// Arrives so much later than it would, once or twice.
+    /// It arrives this much later than it would without faults, once or twice.
     Carried {
         late: Duration,
         doubled: bool,
     },
 }
 
-/// Retries of a first packet before nobody waits for its answer (Linux: `tcp_syn_retries`).
+/// Retries of a first packet before the sender gives up (Linux: `tcp_syn_retries`).
 const SYN_RETRY_COUNT_MAX: u32 = 6;
-/// A strike's byte is halved up to so many times: early bytes are where protocols break.
+/// The largest position of a strike is halved up to this many times, because protocols break at
+/// early bytes.
 const STRIKE_HALVINGS: usize = 12;
 
 impl Faults {
@@ -114,12 +118,12 @@ impl Faults {
             self.datagram_double_per_mille,
             self.datagram_late_per_mille,
         ];
-        assert!(rates.iter().all(|rate| *rate <= 1_000), "a part of a thousand");
+        assert!(rates.iter().all(|rate| *rate <= 1_000), "a rate is above a thousand");
         let trickles = self.trickle_per_mille > 0;
-        assert!(!trickles || self.trickle_bytes_per_second > 0, "a trickle that moves");
+        assert!(!trickles || self.trickle_bytes_per_second > 0, "a trickle needs a rate");
     }
 
-    /// How late the first packet of a connection gets through; `None` if it never does.
+    /// Returns how late the first packet of a connection arrives; `None` if it never does.
     pub(super) fn syn_delay(&self, chance: &Chance) -> Option<Duration> {
         let mut delay_seconds = 0;
         for retry in 0..=SYN_RETRY_COUNT_MAX {
@@ -141,7 +145,7 @@ impl Faults {
         }
     }
 
-    /// At most one of the four, so that each keeps its rate.
+    /// Draws at most one of the four strikes, so that each keeps its rate.
     fn strike(&self, chance: &Chance) -> Option<(usize, u64, Strike)> {
         let rates = [
             self.reset_per_mille,
@@ -188,7 +192,7 @@ impl Fate {
     }
 }
 
-/// True `per_mille` times of a thousand; a rate of zero draws nothing.
+/// Returns true `per_mille` times of a thousand; a rate of zero draws nothing.
 pub(super) fn strikes(chance: &Chance, per_mille: u64) -> bool {
     per_mille > 0 && chance.between(1, 1_000) <= per_mille
 }

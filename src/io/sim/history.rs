@@ -1,7 +1,7 @@
-//! What happened, as a list for people and as one number for tests.
+//! What happened in a simulation, as a list for people and as one number for tests.
 //!
 //! Every operation on the network and the disk is recorded with its time and shard. The digest
-//! covers all of them, kept or not: two runs with equal digests did the same things in the same
+//! covers all events, kept or not: two runs with equal digests did the same things in the same
 //! order at the same times.
 
 use crate::base::Time;
@@ -28,7 +28,7 @@ impl fmt::Display for Event {
 #[derive(Default)]
 pub(super) struct History {
     digest: u64,
-    /// The latest events, when someone asked for them.
+    /// The latest events, if someone asked for them.
     events: Option<VecDeque<Event>>,
     line: String,
 }

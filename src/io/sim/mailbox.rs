@@ -1,5 +1,5 @@
-//! Bounded mailboxes between simulated shards. A message is there as soon as it is sent; when the
-//! receiver gets to it is the executor's seeded choice.
+//! Bounded mailboxes between simulated shards. A message arrives as soon as it is sent; when the
+//! receiver handles it is the executor's seeded choice.
 
 use super::wake::Waiters;
 use crate::io::mailbox::{Inbox, Outbox};
@@ -14,7 +14,7 @@ pub struct SimOutbox<M>(Rc<RefCell<Mailbox<M>>>);
 pub struct SimInbox<M>(Rc<RefCell<Mailbox<M>>>);
 
 pub(super) fn mailbox<M>(capacity: usize) -> (SimOutbox<M>, SimInbox<M>) {
-    assert!(capacity > 0, "a mailbox without room takes nothing");
+    assert!(capacity > 0, "a mailbox needs room for a message");
     let mailbox = Mailbox { messages: VecDeque::new(), capacity, readers: Waiters::default() };
     let mailbox = Rc::new(RefCell::new(mailbox));
     (SimOutbox(mailbox.clone()), SimInbox(mailbox))

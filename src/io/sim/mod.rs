@@ -1,9 +1,9 @@
 //! A seeded world for tests: several whole shards on one thread, without a socket or a sleep.
 //!
 //! A [`Sim`] owns the virtual clock, every task, one network, one disk and the history of what
-//! happened. Each shard sees it through its [`SimWorld`], which stands behind the same traits as
-//! the real world does. The invariant: one seed, one history. Nothing here reads a clock, an
-//! address in memory or the order of a hash table, so a run that failed can be run again.
+//! happened. Each shard uses it through its [`SimWorld`], which implements the same traits as the
+//! real world. The invariant is that one seed gives one history. Nothing here reads a clock, an
+//! address in memory or the order of a hash table, so a failed run can be repeated.
 //!
 //! ```text
 //!   executor   tasks, ready lanes per shard, timers     wake       wakers
@@ -15,16 +15,16 @@
 //!   mailbox    bounded queues between shards            crash      kills, power cuts, bad disks
 //! ```
 //!
-//! Faults that exist: [`Sim::kill`], [`Sim::crash`] at any step, [`Sim::lose_unsynced`],
+//! These faults exist: [`Sim::kill`], [`Sim::crash`] at any step, [`Sim::lose_unsynced`],
 //! [`Sim::shift_wall`], silence or refusal at unknown addresses ([`NetModel`]) and at known ones
-//! for a while ([`Sim::set_gate`]), [`SimStream::abort`], all of [`Faults`], for one address or for
-//! every one, all of [`DiskFaults`], [`Trouble`] for one operation, [`Sim::set_disk_capacity`],
-//! [`Sim::flip_bit`]. New ones belong where all traffic of a kind passes: connects in
-//! `Network::route`, bytes in `End::post`, datagrams in `SimDatagram::post`, the disk in
-//! `SimWorld::disk_failure`, power in `Tree::lose_unsynced`.
+//! for a while ([`Sim::set_gate`]), [`Stream::reset`](super::Stream::reset), all of [`Faults`], for
+//! one address or for every one, all of [`DiskFaults`], [`Trouble`] for one operation,
+//! [`Sim::set_disk_capacity`], [`Sim::flip_bit`]. A new fault belongs where all traffic of its kind
+//! passes: connects in `Network::route`, bytes in `End::post`, datagrams in `SimDatagram::post`,
+//! the disk in `SimWorld::disk_failure`, power in `Tree::lose_unsynced`.
 //!
-//! A poll takes no virtual time. A task that spins on `yield_now` until some later moment never
-//! sees it come, and ends the run with [`SimError::Livelock`].
+//! A poll takes no virtual time. A task that spins on `yield_now` until some later moment therefore
+//! never reaches it, and ends the run with [`SimError::Livelock`].
 
 mod ailment;
 mod chance;
@@ -68,8 +68,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use wake::ReadyQueue;
 
-/// The clock starts here and not at zero, as that of a machine that has been up for a while: code
-/// that takes zero for "long ago" behaves as it will in production.
+/// The clock starts here and not at zero, like the clock of a machine that has been up for a while:
+/// code that takes zero for "long ago" behaves as it will in production.
 pub const START: Time = Time(1_000_000_000_000);
 
 /// 2026-01-01T00:00:00Z, the wall time at [`START`], in nanoseconds since the Unix epoch.
@@ -83,11 +83,11 @@ pub struct Sim {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimError {
-    /// The future waits for something that nobody will do: no task is ready, no timer is set.
+    /// The future waits for something that never happens: no task is ready, no timer is set.
     Deadlock { at: Time, task_count: usize },
-    /// Tasks run and run, and the clock stands still.
+    /// Tasks run without end while the clock stands still.
     Livelock { at: Time },
-    /// More polls than [`Sim::bound_steps`] allows.
+    /// The run took more polls than [`Sim::bound_steps`] allows.
     StepLimit { at: Time },
 }
 
@@ -110,10 +110,10 @@ impl Sim {
         Sim::with_pace(seed, Pace::Drawn)
     }
 
-    /// A simulation that compares two versions of the code: a version that polls a task once more,
-    /// or opens one connection more, has the same history in all else. Tasks run in the order in
-    /// which they became ready, every latency is the longest of its model, and each address has a
-    /// stream of chance of its own for its faults.
+    /// Makes a simulation for comparing two versions of the code: if a version polls a task once
+    /// more, or opens one connection more, the rest of its history stays the same. Tasks run in the
+    /// order in which they became ready, every latency is the longest of its model, and each
+    /// address has its own stream of random numbers for its faults.
     pub fn steady(seed: u64) -> Sim {
         Sim::with_pace(seed, Pace::Steady)
     }
@@ -143,50 +143,54 @@ impl Sim {
         Sim { shared, driven: Cell::new(false) }
     }
 
-    /// The world of one shard, with the root of the simulated disk as its data directory. Asked for
-    /// twice it is the same world, as after a restart.
+    /// Returns the world of one shard, with the root of the simulated disk as its data directory. A
+    /// second call returns the same world, as after a restart.
     pub fn world(&self, shard: u16) -> SimWorld {
         self.world_in(shard, Path::new(""))
     }
 
-    /// As [`Sim::world`], with a data directory of its own: a shard of another node.
+    /// Does the same as [`Sim::world`] with a data directory of its own, for a shard of another
+    /// node.
     ///
     /// # Panics
-    /// If `dir` is not a relative path without `..`.
+    /// Panics if `dir` is not a relative path without `..`.
     pub fn world_in(&self, shard: u16, dir: &Path) -> SimWorld {
         let tree = &self.shared.tree;
         let directory = tree.put_dir(&tree.root, dir).expect("a relative path");
         SimWorld::new(self.shared.clone(), shard, directory)
     }
 
-    /// A mailbox between shards: many senders, one receiver, `capacity` messages.
+    /// Makes a mailbox between shards, with many senders, one receiver and room for `capacity`
+    /// messages.
     pub fn mailbox<M: 'static>(&self, capacity: usize) -> (SimOutbox<M>, SimInbox<M>) {
         mailbox::mailbox(capacity)
     }
 
-    /// From now on the network behaves like this; what is on its way keeps its time of arrival.
+    /// Sets how the network behaves from now on; what is on its way keeps its time of arrival.
     pub fn set_net(&self, model: NetModel) {
         model.check();
         self.shared.network.borrow_mut().model = model;
     }
 
-    /// What goes wrong from now on between anyone and `address`, instead of the model's faults.
+    /// Sets what goes wrong from now on between anyone and `address`, instead of the model's
+    /// faults.
     pub fn set_faults(&self, address: IpAddr, faults: Faults) {
         faults.check();
         self.shared.network.borrow_mut().faults.insert(address, faults);
     }
 
-    /// Asked at every connect whether anyone is at home there: machines that go down and come back.
+    /// Sets a function that every connect asks whether the address answers, for machines that go
+    /// down and come back.
     pub fn set_gate(&self, gate: Gate) {
         self.shared.network.borrow_mut().gate = Some(gate);
     }
 
-    /// At most `count` polls in all, instead of [`crate::base::limits::SIM_STEP_COUNT_MAX`].
+    /// Allows at most `count` polls in all, instead of [`crate::base::limits::SIM_STEP_COUNT_MAX`].
     pub fn bound_steps(&self, count: u64) {
         self.shared.executor.set_step_count_max(count);
     }
 
-    /// Runs `future` to its end, and with it every task as far as that takes.
+    /// Runs `future` to its end, and all tasks as far as that takes.
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, SimError> {
         let _drive = self.drive();
         let executor = &self.shared.executor;
@@ -210,15 +214,15 @@ impl Sim {
         }
     }
 
-    /// Does all that happens up to and at `time`; then it is `time`.
+    /// Runs everything that happens up to and at `time`; then the clock shows `time`.
     pub fn run_until(&self, time: Time) -> Result<(), SimError> {
-        assert!(time != Time::NEVER, "that moment does not come");
+        assert!(time != Time::NEVER, "Time::NEVER cannot be reached");
         self.run(time)?;
         self.shared.executor.advance(time);
         Ok(())
     }
 
-    /// Runs until no task is ready and no timer is set. Tasks may be left that wait for others.
+    /// Runs until no task is ready and no timer is set. Tasks that wait for others may be left.
     pub fn run_until_idle(&self) -> Result<(), SimError> {
         self.run(Time::NEVER)
     }
@@ -227,17 +231,18 @@ impl Sim {
         self.shared.executor.now()
     }
 
-    /// Tasks that have not ended.
+    /// Returns the number of tasks that have not ended.
     pub fn task_count(&self) -> usize {
         self.shared.executor.task_count()
     }
 
-    /// Polls so far.
+    /// Returns the number of polls so far.
     pub fn step_count(&self) -> u64 {
         self.shared.executor.step_count()
     }
 
-    /// Moves the wall clock, as an operator or a time daemon may. The monotonic clock stays.
+    /// Moves the wall clock, as an operator or a time daemon may. The monotonic clock is not
+    /// changed.
     pub fn shift_wall(&self, seconds: i64) {
         let shift_ns = seconds.saturating_mul(1_000_000_000);
         let total = self.shared.wall_shift_ns.get().saturating_add(shift_ns);
@@ -253,7 +258,7 @@ impl Sim {
         self.shared.history.borrow().events()
     }
 
-    /// One number for all that happened so far and the order of it.
+    /// Returns one number that depends on everything that happened so far and on its order.
     pub fn digest(&self) -> u64 {
         self.shared.history.borrow().digest() ^ self.shared.executor.digest()
     }
@@ -264,7 +269,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Only one loop at a time may take tasks from the queue: an inner one would eat the outer's.
+    /// Marks the simulation as running. Only one loop at a time may take tasks from the queue,
+    /// because an inner loop would take the outer one's tasks.
     fn drive(&self) -> Drive<'_> {
         assert!(!self.driven.replace(true), "the simulation is already running");
         Drive(&self.driven)
@@ -273,7 +279,7 @@ impl Sim {
 
 impl Drop for Sim {
     fn drop(&mut self) {
-        // Tasks hold worlds, and worlds hold the tasks: only an explicit end breaks the ring.
+        // Tasks hold worlds, and worlds hold the tasks: only an explicit end breaks this cycle.
         self.shared.executor.kill(None);
     }
 }
@@ -286,7 +292,7 @@ impl Drop for Drive<'_> {
     }
 }
 
-/// The seeded streams of one simulation; shard N draws from `SHARDS + N`.
+/// The numbers of the random streams of one simulation; shard N draws from `SHARDS + N`.
 mod stream_id {
     pub const LANES: u64 = 1;
     pub const NETWORK: u64 = 2;
@@ -299,9 +305,9 @@ mod stream_id {
 /// What decides the order of tasks and how long things take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
-    /// The seed.
+    /// The seed decides.
     Drawn,
-    /// Nothing: see [`Sim::steady`].
+    /// Nothing is drawn: see [`Sim::steady`].
     Steady,
 }
 
@@ -312,7 +318,7 @@ struct Shared {
     executor: Rc<Executor>,
     network: RefCell<network::Network>,
     network_chance: Rc<Chance>,
-    /// Streams of a steady simulation, one for each address that anyone sent to.
+    /// The random streams of a steady simulation, one for each address that anyone sent to.
     address_chances: RefCell<BTreeMap<IpAddr, Rc<Chance>>>,
     tree: tree::Tree,
     disk_model: Cell<DiskModel>,
@@ -330,7 +336,7 @@ impl Shared {
         self.history.borrow_mut().record(self.executor.now(), shard, kind, detail);
     }
 
-    /// The stream from which the faults and segments on the way to `address` are drawn.
+    /// Returns the random stream for the faults and the segments on the way to `address`.
     fn line_chance(&self, address: IpAddr) -> Rc<Chance> {
         if self.pace == Pace::Drawn {
             return self.network_chance.clone();
@@ -344,7 +350,7 @@ impl Shared {
         chances.entry(address).or_insert_with(new).clone()
     }
 
-    /// How long something takes that takes from `us_min` to `us_max` microseconds.
+    /// Returns how long something takes that takes from `us_min` to `us_max` microseconds.
     fn span(&self, chance: &Chance, us_min: u64, us_max: u64) -> Duration {
         Duration::from_micros(match self.pace {
             Pace::Drawn => chance.between(us_min, us_max),

@@ -1,9 +1,9 @@
 //! The simulated network: its model, its listeners, and who answers at an address.
 //!
-//! All addresses are local to it. A listener at an unspecified address (`0.0.0.0`, `::`) answers
-//! for every address of its family that has none of its own. Latency is drawn per segment. Nothing
-//! is delivered by an event: what is sent carries its time of arrival, and the reader's timer waits
-//! for that.
+//! All addresses are local to the simulation. A listener at an unspecified address (`0.0.0.0`,
+//! `::`) answers for every address of its family that has no listener of its own. Latency is drawn
+//! for each segment. Delivery is not an event: what is sent carries its time of arrival, and the
+//! reader's timer waits for that time.
 
 use super::chance::Chance;
 use super::datagram::{SimDatagram, Socket};
@@ -25,27 +25,27 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What the network does to what is sent through it.
+/// How the network treats what is sent through it.
 #[derive(Clone, Copy, Debug)]
 pub struct NetModel {
-    /// One way; a connect takes two.
+    /// Latency of one way; a connect takes two ways.
     pub latency_us_min: u64,
     pub latency_us_max: u64,
-    /// What is sent arrives in pieces of one byte to this many.
+    /// What is sent arrives in pieces of one byte up to this many.
     pub segment_bytes_max: usize,
-    /// Unread bytes before a sender waits.
+    /// Unread bytes at which a sender waits.
     pub window_bytes: usize,
     pub unknown: Unknown,
     /// What goes wrong at every address that has no faults of its own.
     pub faults: Faults,
 }
 
-/// What a connect to an address where nobody listens, or nobody is at home, meets.
+/// What a connect gets from an address where nobody listens, or whose machine is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// A refusal, one round trip later.
+    /// A refusal, after one round trip.
     Refuse,
-    /// Nothing until the deadline.
+    /// No answer until the deadline.
     Silence,
 }
 
@@ -64,13 +64,13 @@ impl Default for NetModel {
 
 impl NetModel {
     pub(super) fn check(&self) {
-        assert!(self.latency_us_min <= self.latency_us_max, "a range of latencies");
-        assert!(self.segment_bytes_max > 0 && self.window_bytes > 0, "bytes can move");
+        assert!(self.latency_us_min <= self.latency_us_max, "the range of latencies is empty");
+        assert!(self.segment_bytes_max > 0 && self.window_bytes > 0, "no byte could be sent");
         self.faults.check();
     }
 }
 
-/// Who is away at an address at a time; `None` if someone is at home.
+/// Returns how an address fails to answer at a time; `None` if it answers.
 pub type Gate = Box<dyn Fn(IpAddr, Time) -> Option<Unknown>>;
 
 #[derive(Default)]
@@ -80,17 +80,18 @@ pub(super) struct Network {
     pub gate: Option<Gate>,
     listeners: BTreeMap<SocketAddr, Rc<RefCell<Backlog>>>,
     pub sockets: BTreeMap<SocketAddr, Rc<RefCell<Socket>>>,
-    /// Counts connections, to name them in the history.
+    /// Number of connections so far, which names them in the history.
     link_count: u64,
     port_count: u64,
 }
 
-/// The range Linux takes ports from when none is asked for.
+/// The range from which Linux takes ports when none is asked for.
 const PORT_MIN: u16 = 32_768;
 const PORT_COUNT: u16 = 28_232;
 
 impl Network {
-    /// Gives every zero port a free number. `taken` are the addresses of the same protocol.
+    /// Returns `at`, with a zero port replaced by a free one. `taken` holds the addresses in use by
+    /// the same protocol.
     pub fn bind<T>(
         at: SocketAddr,
         taken: &BTreeMap<SocketAddr, T>,
@@ -112,13 +113,14 @@ impl Network {
         Network::bind(at, &self.sockets, &mut self.port_count)
     }
 
-    /// What goes wrong between two addresses: a machine's own line counts, whoever speaks first.
+    /// Returns what goes wrong between two addresses. The faults of either address apply (those
+    /// of `to` first), whoever opened the connection.
     pub fn faults_between(&self, to: IpAddr, from: Option<IpAddr>) -> &Faults {
         let own = self.faults.get(&to).or_else(|| self.faults.get(&from?));
         own.unwrap_or(&self.model.faults)
     }
 
-    /// Who answers at `to`, and how late the question gets there.
+    /// Returns who answers at `to`, and how late the first packet gets there.
     fn route(&self, to: SocketAddr, now: Time, chance: &Chance) -> Route {
         let faults = self.faults_between(to.ip(), None);
         if strikes(chance, faults.exhausted_per_mille) {
@@ -150,13 +152,13 @@ enum Route {
         late: Duration,
         fate: Fate,
     },
-    /// We have no socket for it.
+    /// Our machine has no socket for it.
     Exhausted,
     Refusal,
     Silence,
 }
 
-/// Connections on their way to a listener, by the time they reach it.
+/// Connections on their way to a listener, by the time at which they reach it.
 #[derive(Default)]
 struct Backlog {
     pending: BTreeMap<(Time, u64), LinkRef>,
@@ -197,9 +199,9 @@ impl Net for SimWorld {
 }
 
 impl SimWorld {
-    /// Sends the first packet of a connection: what comes of it, and when that is known.
+    /// Sends the first packet of a connection; returns the result, and when it is known.
     fn dial(&self, to: SocketAddr) -> (Result<SimStream, NetError>, Time) {
-        // As Linux does: `::ffff:a.b.c.d` is the IPv4 address, spelled otherwise.
+        // Linux does the same: `::ffff:a.b.c.d` is the IPv4 address in another spelling.
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
         let there = self.now() + self.latency();
         let back = there + self.latency();
@@ -272,7 +274,8 @@ impl Drop for SimListener {
     }
 }
 
-/// The address a packet to `to` leaves from: the machine's own, as Linux would choose it.
+/// Returns the address that a packet to `to` leaves from: the machine's own, as Linux would choose
+/// it.
 pub(super) fn source_of(to: IpAddr) -> IpAddr {
     match to {
         IpAddr::V4(to) if to.is_loopback() => Ipv4Addr::LOCALHOST.into(),

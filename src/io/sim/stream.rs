@@ -1,15 +1,16 @@
-//! One simulated connection: bytes in order, in segments of random size, with TCP's three ends.
+//! One simulated connection: bytes in order, in segments of random size, with the three ways in
+//! which TCP ends.
 //!
-//! A stream that is dropped closes: its peer reads what is on its way, then the end. It resets
-//! instead when it leaves bytes unread that had arrived (RFC 2525 2.17), or is aborted. What is
-//! sent to a stream that is gone is lost, and a reset comes back one round trip later. A reset
-//! never takes away bytes that arrived before it, as on Linux.
+//! A stream that is dropped closes: its peer reads what is on its way, and then the end. It resets
+//! instead when it leaves bytes unread that had arrived (RFC 2525 2.17), or when `reset` is called.
+//! What is sent to a stream that is gone is lost, and a reset comes back one round trip later. A
+//! reset never takes away bytes that arrived before it, as on Linux.
 //!
 //! A connection may carry a [`Fate`] that strikes at one byte. A struck connection is severed: what
-//! is sent on it afterwards is lost, and nobody hears of a close.
+//! is sent on it afterwards is lost, and no end learns of a close.
 //!
-//! Invariant: `unread_bytes` is the sum of the queued segments (or of what was lost, once the
-//! reader is gone or the connection severed) and never exceeds the window.
+//! Invariant: `unread_bytes` is the sum of the queued segments (or of the lost ones, once the
+//! reader is gone or the connection is severed) and never exceeds the window.
 
 use super::chance::Chance;
 use super::executor::Alarm;
@@ -36,7 +37,7 @@ pub struct SimStream {
     link: LinkRef,
     /// Our index in `Link::ends`: 0 dialled, 1 accepted.
     side: usize,
-    /// Once true the drop has nothing left to say.
+    /// True once the stream has closed or reset, so that dropping it does nothing more.
     gone: bool,
 }
 
@@ -60,7 +61,7 @@ impl SimStream {
         SimStream { world, link, side: 1, gone: false }
     }
 
-    /// The connection's number in the history.
+    /// Returns the connection's number in the history.
     pub(super) fn number(&self) -> u64 {
         self.link.borrow().number
     }
@@ -234,38 +235,38 @@ impl Link {
         if let Some((side, at, strike)) = fate.strike {
             ends[side].strike = Some((at, strike));
         }
-        // Slow peers are those that answer.
+        // Only the side that answers is slow.
         ends[TO_DIALLER].bytes_per_second = fate.trickle_bytes_per_second;
         Rc::new(RefCell::new(Link { number, ends }))
     }
 
-    /// The own end and the peer's.
+    /// Returns our own end and the peer's.
     fn sides(&mut self, side: usize) -> (&mut End, &mut End) {
         let [dialled, accepted] = &mut self.ends;
         if side == 0 { (dialled, accepted) } else { (accepted, dialled) }
     }
 }
 
-/// One end: what is on its way to it or waits there, and who waits for that.
+/// One end: the bytes that are on their way to it or wait there, and the tasks that wait for them.
 struct End {
     address: SocketAddr,
     segments: VecDeque<Segment>,
     unread_bytes: usize,
-    /// Nothing overtakes what was sent before it.
+    /// Time of the last arrival: nothing overtakes what was sent before it.
     last_arrival: Time,
-    /// When the peer's close, or a reset, gets here.
+    /// When the peer's close, or a reset, arrives here.
     closed_at: Time,
     reset_at: Time,
-    /// Our stream was dropped.
+    /// The stream of this end was dropped.
     gone: bool,
-    /// A fault has cut the connection: nothing that is sent from now on gets here.
+    /// A fault has cut the connection: nothing that is sent from now on arrives here.
     severed: bool,
-    /// Bytes sent here so far, and what happens at one of them.
+    /// Bytes sent here so far, and the fault that strikes at one of them.
     posted_bytes: u64,
     strike: Option<(u64, Strike)>,
     bytes_per_second: Option<u64>,
     fate: Fate,
-    /// Decides the sizes of segments and what delays them.
+    /// The random stream that decides the sizes of segments and what delays them.
     line_chance: Rc<Chance>,
     readers: Waiters,
     writers: Waiters,
@@ -297,17 +298,19 @@ impl End {
         }
     }
 
-    /// Sends the first part of `bytes` here, as one segment; gives its size. If nobody is here any
-    /// more it is lost, but it did fill the sender's window: a reset follows, and not room.
+    /// Sends the first part of `bytes` here, as one segment, and returns its size. If the reader is
+    /// gone the segment is lost, but it still fills the sender's window: the sender gets a reset,
+    /// not room.
     fn post(&mut self, world: &SimWorld, bytes: &[u8], room_bytes: usize) -> usize {
         let segment_bytes_max = world.shared.network.borrow().model.segment_bytes_max;
         let chance = &self.line_chance;
-        // Halved up to three times: small segments are common, and one byte is not a rarity.
+        // The largest size is halved up to three times, so that small segments are common and a
+        // segment of one byte is not rare.
         let upper = (segment_bytes_max >> chance.index(4)).max(1);
         let len = chance.between(1, upper as u64) as usize;
         let len = len.min(bytes.len()).min(room_bytes);
         let len = self.bytes_per_second.map_or(len, |rate| len.min(trickle_bytes(rate)));
-        // Up to the byte of the strike, and not over it.
+        // The segment ends before the byte of the strike.
         let len = self.strike.map_or(len, |(at, _)| {
             len.min(usize::try_from(at - self.posted_bytes).unwrap_or(usize::MAX))
         });
@@ -327,14 +330,14 @@ impl End {
         len
     }
 
-    /// The strike whose byte is the next to be sent here; told once.
+    /// Returns the strike if its byte is the next to be sent here, and forgets it.
     fn due_strike(&mut self) -> Option<Strike> {
         let (_, strike) = self.strike.filter(|(at, _)| *at <= self.posted_bytes)?;
         self.strike = None;
         Some(strike)
     }
 
-    /// When there is something to read: bytes, the close or a reset.
+    /// Returns when there is something to read: bytes, the close or a reset.
     fn next_at(&self) -> Time {
         match self.segments.front() {
             Some(segment) => segment.at,
@@ -342,21 +345,21 @@ impl End {
         }
     }
 
-    /// What [`End::next_at`] announced, once that time has come.
+    /// Takes what [`End::next_at`] announced, once that time has come.
     fn take(&mut self) -> Result<Option<SimChunk>, NetError> {
         match self.segments.pop_front() {
             Some(segment) => {
                 self.unread_bytes -= segment.bytes.len();
                 Ok(Some(SimChunk(segment.bytes)))
             }
-            // A reset behind a close was caused by what we sent later; the close stays the end.
+            // A reset after a close was caused by what we sent later; the close remains the end.
             None if self.closed_at <= self.reset_at => Ok(None),
             None => Err(NetError::Reset),
         }
     }
 }
 
-/// Lets `strike` happen to a connection on which `from` was about to send to `to`.
+/// Applies `strike` to a connection on which `from` was about to send to `to`.
 fn strike_between(world: &SimWorld, from: &mut End, to: &mut End, strike: Strike) {
     let now = world.now();
     if let Strike::Stall(pause) = strike {
@@ -384,7 +387,7 @@ fn strike_between(world: &SimWorld, from: &mut End, to: &mut End, strike: Strike
     }
 }
 
-/// A trickle arrives a quarter of a second's worth at a time.
+/// Returns the size of a trickle's segments: what arrives in a quarter of a second.
 fn trickle_bytes(bytes_per_second: u64) -> usize {
     usize::try_from(bytes_per_second / 4).unwrap_or(usize::MAX).max(1)
 }

@@ -1,9 +1,9 @@
-//! The names of the simulated disk, without time: directories, and what of them a power cut leaves.
+//! The names of the simulated disk, without time: directories, and what a power cut leaves of them.
 //!
-//! Readers see a change of names at once. It is durable once its directory was synced, and until
-//! then it is pending: a power cut keeps or loses it as a whole, whatever becomes of others, except
-//! that no change outlives one it was built on (a journaling file system keeps that much order).
-//! Open files live on after their name is gone, as on Linux.
+//! Readers see a change of names at once. It is durable once its directory was synced. Until then
+//! it is pending: a power cut keeps or loses it as a whole, independently of other changes, except
+//! that no change survives the loss of one that it was built on (a journaling file system keeps
+//! that much order). Open files live on after their name is gone, as on Linux.
 
 use super::chance::Chance;
 use super::content::{Content, PowerCut};
@@ -45,18 +45,18 @@ impl Node {
     }
 }
 
-/// One name set to a node, or to nothing.
+/// One name that is set to a node, or to nothing.
 struct Entry {
     directory: DirRef,
     name: String,
     node: Option<Node>,
 }
 
-/// A change of names that happens as a whole: a rename sets two.
+/// A change of names that happens as a whole; a rename sets two names.
 struct Change {
     serial: u64,
     entries: Vec<Entry>,
-    /// What was created, renamed or removed.
+    /// The node that was created, renamed or removed.
     node: Node,
 }
 
@@ -87,7 +87,7 @@ impl Change {
     }
 }
 
-/// What a power cut took.
+/// What a power cut destroyed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lost {
     pub byte_count: u64,
@@ -122,7 +122,8 @@ impl Tree {
         }
     }
 
-    /// As rename(2): an existing file, or an empty directory for a directory, is replaced.
+    /// Renames as rename(2) does: an existing file is replaced, and so is an empty directory by a
+    /// directory.
     pub fn rename(&self, at: &DirRef, from: &Path, to: &Path) -> Result<(), DiskError> {
         let (from_names, to_names) = (names(from)?, names(to)?);
         let (from_parent, from_name) = parent(at, from)?;
@@ -149,7 +150,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Files only, as unlink(2).
+    /// Removes a file; like unlink(2) it refuses a directory.
     pub fn remove(&self, at: &DirRef, path: &Path) -> Result<(), DiskError> {
         let file = self.open(at, path)?;
         let (directory, name) = parent(at, path)?;
@@ -179,12 +180,13 @@ impl Tree {
         Ok(directory(at, &names(path)?)?.borrow().entries.keys().cloned().collect())
     }
 
-    /// Changes so far: what a sync that begins now will cover.
+    /// Returns the number of changes so far, which a sync that begins now will cover.
     pub fn cover(&self) -> u64 {
         self.serial.get()
     }
 
-    /// Makes a directory's changes up to `covered` durable, and what they are built on.
+    /// Makes a directory's changes up to `covered` durable, together with the changes that they are
+    /// built on.
     pub fn sync_dir(&self, at: &DirRef, path: &Path, covered: u64) -> Result<(), DiskError> {
         let directory = directory(at, &names(path)?)?;
         let mut pending = self.pending.borrow_mut();
@@ -210,7 +212,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Makes a directory that was there before the run.
+    /// Makes a directory that counts as durable, as if it existed before the run.
     pub fn put_dir(&self, at: &DirRef, path: &Path) -> Result<DirRef, DiskError> {
         let made = self.create_dir(at, path)?;
         let mut at = at.clone();
@@ -248,7 +250,7 @@ impl Tree {
         used_bytes
     }
 
-    /// Leaves what a power cut would.
+    /// Leaves what a power cut would leave.
     pub fn lose_unsynced(&self, cut: &PowerCut, chance: &Chance) -> Lost {
         let mut lost: Vec<Change> = Vec::new();
         for change in self.pending.take() {
@@ -287,7 +289,7 @@ impl Tree {
     }
 }
 
-/// From here on down, readers see what the platter holds.
+/// Makes readers see what the platter holds, from this directory down.
 fn revert(at: &DirRef) {
     let directory = &mut *at.borrow_mut();
     directory.entries = directory.durable.clone();
@@ -307,7 +309,7 @@ fn visit(at: &DirRef, path: &Path, see: &mut dyn FnMut(PathBuf, &FileRef)) {
     }
 }
 
-/// The names along a path that stays inside.
+/// Returns the names along a path; fails if the path leads out of the directory.
 fn names(path: &Path) -> Result<Vec<&str>, DiskError> {
     let mut names = Vec::new();
     for component in path.components() {
@@ -322,7 +324,7 @@ fn names(path: &Path) -> Result<Vec<&str>, DiskError> {
     Ok(names)
 }
 
-/// The last name, and those above it.
+/// Returns the last name, and the names above it.
 fn split(mut names: Vec<&str>) -> Result<(&str, Vec<&str>), DiskError> {
     let last = names.pop().ok_or(DiskError::Os(EISDIR))?;
     Ok((last, names))

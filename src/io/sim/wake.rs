@@ -1,10 +1,11 @@
 //! The ready queue, and the wakers that feed it.
 //!
-//! Tasks of one shard run in the order they became ready, as on one core. Which shard runs next is
-//! the caller's choice (the executor draws it from the seed), because cores race each other.
+//! Tasks of one shard run in the order in which they became ready, as on one core. The caller
+//! chooses which shard runs next (the executor draws it from the seed), because cores race each
+//! other.
 //!
-//! The only place of the simulator with locks: `std::task::Waker` must be `Send + Sync`, although
-//! here everything stays on one thread, so the lock is never contended.
+//! This is the only place of the simulator with locks: `std::task::Waker` must be `Send + Sync`,
+//! although here everything stays on one thread, so that the lock is never contended.
 
 #![allow(clippy::disallowed_types, reason = "a Waker must be Send and Sync")]
 
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
-/// Names one task for ever: a slab index is used again, a serial is not.
+/// Names one task for ever: a slot's index is used again, a serial is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TaskKey {
     pub index: usize,
@@ -23,21 +24,22 @@ pub(super) struct TaskKey {
 #[derive(Clone, Default)]
 pub(super) struct ReadyQueue(Arc<Mutex<Lanes>>);
 
-/// What wakes one task. A task is in the ready queue at most once.
+/// Wakes one task. A task is in the ready queue at most once.
 pub(super) struct Bell {
     wake: Arc<TaskWake>,
     waker: Waker,
 }
 
 impl ReadyQueue {
-    /// One queue for the tasks of all shards: each runs in the order in which it became ready, and
-    /// nothing is left to chance.
+    /// Makes one queue for the tasks of all shards: each task runs in the order in which it became
+    /// ready, and nothing is drawn.
     pub fn single() -> ReadyQueue {
         let lanes = Lanes { is_single: true, ..Lanes::default() };
         ReadyQueue(Arc::new(Mutex::new(lanes)))
     }
 
-    /// The next task; `choose` picks one of so many lanes that have any.
+    /// Takes the next task; `choose` gets the number of lanes that hold a task and picks one of
+    /// them.
     pub fn pop(&self, choose: impl FnOnce(usize) -> usize) -> Option<TaskKey> {
         self.lanes().pop(choose)
     }
@@ -66,19 +68,21 @@ impl Bell {
         &self.waker
     }
 
-    /// The task was killed: no wake queues it again. What it held is dropped in an order that may
-    /// be a hash table's, and wakes others of the dead on its way.
+    /// Keeps a killed task from being queued by any later wake. What it held is dropped in an order
+    /// that may come from a hash table, and these drops wake other killed tasks.
     pub fn silence(&self) {
         self.wake.queued.store(true, Ordering::Release);
     }
 
-    /// The task left the queue and is about to be polled: from here on a wake queues it again.
+    /// Notes that the task has left the queue and is about to be polled: from here on a wake queues
+    /// it again.
     pub fn answer(&self) {
         self.wake.queued.store(false, Ordering::Release);
     }
 }
 
-/// Tasks that wait for one thing. All are woken when it may have come, and look for themselves.
+/// Tasks that wait for the same thing. All are woken when it may have come, and each checks for
+/// itself.
 #[derive(Default)]
 pub(super) struct Waiters(Vec<Waker>);
 
@@ -96,12 +100,12 @@ impl Waiters {
     }
 }
 
-/// One queue per shard, and the list of those that hold a task.
+/// One queue for each shard, and the list of the queues that hold a task.
 #[derive(Default)]
 struct Lanes {
     queues: Vec<VecDeque<TaskKey>>,
     busy: Vec<usize>,
-    /// All tasks stand in one queue, whatever their shard.
+    /// True if all tasks stand in one queue, whatever their shard.
     is_single: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What one shard sees of a simulation: its clock, its chance, its tasks. The network is in
+//! What one shard sees of a simulation: its clock, its random numbers, its tasks. The network is in
 //! `network`, the files are in `disk`.
 
 use super::executor::Alarm;
@@ -12,14 +12,14 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Behind every trait of the seam for one shard. Clones are the same world.
+/// Implements every trait of `io` for one shard. Clones are the same world.
 #[derive(Clone)]
 pub struct SimWorld {
     pub(super) shared: Rc<Shared>,
     pub(super) shard: u16,
     /// The data directory.
     pub(super) directory: DirRef,
-    /// Sends end when the peer has read what was sent, not when it is on its way.
+    /// True if a send ends only when the peer has read what was sent, not when it is on its way.
     pub(super) acknowledged: bool,
     chance: Rc<super::Chance>,
 }
@@ -34,9 +34,9 @@ impl SimWorld {
         self.shard
     }
 
-    /// The same world, but for one thing that no real one can do: a send succeeds once the peer has
-    /// read all of it, and fails as soon as it never will. For servers whose log must say what
-    /// their clients got, whatever happened on the way.
+    /// Returns the same world with one difference that no real world could have: a send succeeds
+    /// once the peer has read all of it, and fails as soon as the peer never will. It is for
+    /// servers whose log must say what their clients received, whatever happened on the way.
     pub fn acknowledged(self) -> SimWorld {
         SimWorld { acknowledged: true, ..self }
     }
@@ -54,7 +54,7 @@ impl SimWorld {
         Alarm::new(&self.shared.executor)
     }
 
-    /// A seeded latency of the network, one way.
+    /// Draws a latency of the network, one way.
     pub(super) fn latency(&self) -> Duration {
         let model = self.shared.network.borrow().model;
         let chance = &self.shared.network_chance;

@@ -1,12 +1,13 @@
-//! SHA-1 of eight payloads side by side, a lane of the vector each, without the processor's SHA-1
-//! instructions: on processors whose SHA-1 unit takes one payload at a time, however many there
-//! are, and whose vectors turn bits and choose among three words in one instruction (AVX-512).
+//! Computes the SHA-1 of eight payloads side by side, each in one lane of the vectors, without the
+//! processor's SHA-1 instructions. It is for processors whose SHA-1 unit takes one payload at a
+//! time, however many wait, and whose vectors rotate bits and choose among three words in one
+//! instruction (AVX-512).
 //!
-//! 1. Sixteen words of a block from each of eight lanes are turned into sixteen vectors of one word
-//!    of each lane.
-//! 2. Eighty rounds, as FIPS 180-4 6.1.2 has them, each for all lanes.
-//! 3. A lane whose payload ends takes the next that waits. When fewer than [`LEAST_COUNT`] are left
-//!    the SHA-1 unit is quicker: they go there with the state that they have.
+//! 1. Sixteen words of a block from each of eight lanes are transposed into sixteen vectors with
+//!    one word of each lane.
+//! 2. Eighty rounds follow, as in FIPS 180-4 6.1.2, each for all lanes.
+//! 3. A lane whose payload ends takes the next waiting payload. When fewer than [`LEAST_COUNT`]
+//!    payloads are left, the SHA-1 unit is faster: they are handed to it with their present state.
 
 use super::Digest;
 use super::lanes::{BLOCK_BYTES, Lane};
@@ -18,16 +19,17 @@ use std::arch::x86_64::{
 };
 
 const LANE_COUNT: usize = 8;
-/// Of payloads under way; eight lanes take about as long as two payloads in the SHA-1 unit.
+/// Least number of payloads under way; eight lanes take about as long as two payloads in the SHA-1
+/// unit.
 const LEAST_COUNT: usize = 3;
 
 const NO_BLOCK: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
-/// Of each of the state's five words: the lanes'.
+/// The five SHA-1 state words, one vector per word; lane i belongs to payload i.
 type States = [[u32; LANE_COUNT]; 5];
 
-/// Works payloads off while there are enough of them; gives back those that are left, under way or
-/// not begun.
+/// Hashes payloads while there are enough of them; returns those that are left, under way or not
+/// begun.
 #[target_feature(enable = "avx512f,avx512vl,avx2")]
 pub(super) fn digest_most<'p>(
     mut waiting: impl Iterator<Item = Lane<'p>>,
@@ -60,7 +62,8 @@ pub(super) fn digest_most<'p>(
     lanes
 }
 
-/// So many blocks of each lane; a lane that has none is computed with zeros, and means nothing.
+/// Hashes `count` blocks of each lane. A lane without a payload is computed with zeros, and its
+/// result has no meaning.
 #[target_feature(enable = "avx512f,avx512vl,avx2")]
 fn compress(states: &mut States, blocks: &[&[[u8; BLOCK_BYTES]]; LANE_COUNT], count: usize) {
     let [mut a, mut b, mut c, mut d, mut e] = states.map(|words| load(&words));
@@ -103,7 +106,7 @@ fn compress(states: &mut States, blocks: &[&[[u8; BLOCK_BYTES]]; LANE_COUNT], co
         let [first, second, third, fourth] =
             [0x5A82_7999, 0x6ED9_EBA1, 0x8F1B_BCDCu32 as i32, 0xCA62_C1D6u32 as i32]
                 .map(|key| _mm256_set1_epi32(key));
-        // Ch, Parity, Maj and Parity, as tables of what three bits come to.
+        // The functions Ch, Parity, Maj and Parity, as truth tables of three bits.
         rounds!(0xCA first: 0 5 10 15);
         rounds!(0x96 second: 20 25 30 35);
         rounds!(0xE8 third: 40 45 50 55);
@@ -116,15 +119,15 @@ fn compress(states: &mut States, blocks: &[&[[u8; BLOCK_BYTES]]; LANE_COUNT], co
         e = _mm256_add_epi32(e, e_before);
     }
     for (words, vector) in states.iter_mut().zip([a, b, c, d, e]) {
-        // SAFETY: 32 bytes are written, into an array of 32; no alignment is asked for.
+        // SAFETY: 32 bytes are written into an array of 32; no alignment is required.
         unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) };
     }
 }
 
 const PARITY: i32 = 0x96;
 
-/// Eight words of each of eight lanes, to eight vectors of one word of each lane, first to last;
-/// from the order of bytes in a block to the processor's.
+/// Transposes eight words of each of eight lanes into eight vectors with one word of each lane,
+/// first to last, and changes the byte order from the block's to the processor's.
 #[target_feature(enable = "avx512f,avx512vl,avx2")]
 fn turned(lanes: [__m256i; LANE_COUNT]) -> [__m256i; 8] {
     let swap = _mm256_set_epi64x(
@@ -134,7 +137,8 @@ fn turned(lanes: [__m256i; LANE_COUNT]) -> [__m256i; 8] {
         0x0405_0607_0001_0203,
     );
     let rows = lanes.map(|lane| _mm256_shuffle_epi8(lane, swap));
-    // Pairs of lanes, word by word; then fours; then all eight, whose upper four words are apart.
+    // First pairs of lanes, word by word, then fours, then all eight. The vectors of the upper four
+    // words come from the upper halves.
     let pair = |at: usize| {
         let (one, other) = (rows[at], rows[at + 1]);
         (_mm256_unpacklo_epi32(one, other), _mm256_unpackhi_epi32(one, other))
@@ -157,10 +161,10 @@ fn turned(lanes: [__m256i; LANE_COUNT]) -> [__m256i; 8] {
     words
 }
 
-/// 32 bytes, whatever they are of.
+/// Loads 32 bytes of any type.
 #[target_feature(enable = "avx2")]
 fn load<T>(from: &T) -> __m256i {
     const { assert!(size_of::<T>() == 32) };
-    // SAFETY: 32 bytes are read, from a reference to 32; no alignment is asked for.
+    // SAFETY: 32 bytes are read from a reference to 32; no alignment is required.
     unsafe { _mm256_loadu_si256(std::ptr::from_ref(from).cast()) }
 }
