@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const ID: u16 = 0x1234;
 
-/// A response to `www.example.com A` that tests add records to.
+/// Makes a response to `www.example.com A`, to which tests add records.
 fn response() -> Message {
     let mut message = Message::new(ID, MessageType::Response, OpCode::Query);
     message.add_query(Question::query(host("www.example.com"), RecordType::A));
