@@ -280,7 +280,11 @@ fn compression_loops_are_malformed() {
     assert_eq!(with_owner(b"\xc0\x0c").unwrap().addresses, vec![v4(1)]);
     assert_eq!(with_owner(b"\xc0\x21"), Err(DnsError::Malformed), "a pointer to itself");
     assert_eq!(with_owner(b"\xc0\x40"), Err(DnsError::Malformed), "a forward pointer");
-    assert_eq!(with_owner(b"\x01a\xc0\x21"), Err(DnsError::Malformed), "a pointer to its own label");
+    assert_eq!(
+        with_owner(b"\x01a\xc0\x21"),
+        Err(DnsError::Malformed),
+        "a pointer to its own label"
+    );
     assert_eq!(with_owner(b"\xff\xff"), Err(DnsError::Malformed), "a pointer outside");
     assert_eq!(with_owner(b"\x80a"), Err(DnsError::Malformed), "reserved label type");
 }
