@@ -16,7 +16,8 @@
 //! until then.
 //!
 //! UTF-8 passes through without a copy and unchecked: those who take it replace what is malformed.
-//! Of the two bounds above, at most one is held back at a time. A decoder belongs to one core.
+//! At most the bytes of one of the two bounds are held back at a time. A decoder belongs to one
+//! core.
 
 use super::prescan::prescan;
 use crate::base::limits::{CHARSET_GUESS_BYTES, CHARSET_SNIFF_BYTES};

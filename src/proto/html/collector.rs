@@ -205,7 +205,7 @@ impl<T: TextSink> CollectorSink<'_, T> {
         self.part_flow(is_break);
     }
 
-    /// Does what a tag does to the text.
+    /// Notes a tag, and hands on a break if `is_break`.
     #[inline(always)]
     fn part_text(&mut self, is_break: bool) {
         if !T::TAKES_BLANKS {
@@ -263,8 +263,8 @@ impl Collector {
         self.place
     }
 
-    /// Handles a plain tag where text is not simply [`Place::Visible`]; there a plain tag has no
-    /// effect on the collector.
+    /// Handles a plain tag in every place but [`Place::Visible`], where such a tag has no effect on
+    /// the collector.
     #[inline(never)]
     fn plain_tag_elsewhere(&mut self, is_break: bool, is_end_tag: bool) {
         self.part_anchor(is_break);

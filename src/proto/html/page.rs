@@ -108,8 +108,9 @@ pub(super) struct LinkEntry {
     pub rel: Rel,
 }
 
-/// The room that is reserved with a page's first link: so many links, of so many bytes each.
+/// The number of links for which room is reserved with a page's first link.
 const FIRST_LINK_COUNT: usize = 64;
+/// The bytes of text that are reserved for each of these links.
 const FIRST_LINK_BYTES: usize = 64;
 
 /// The result of reading one page.

@@ -23,14 +23,14 @@ pub trait TextSink {
     /// looks for words, it costs more to find the blanks that matter than to take them all.
     const TAKES_BLANKS: bool = false;
     fn text(&mut self, piece: &[u8]);
-    /// Hands on a space if there `is_break`.
+    /// Hands on a space if `is_break`.
     #[inline]
     fn part(&mut self, is_break: bool) {
         if is_break {
             self.text(b" ");
         }
     }
-    /// Hands on a space if there `is_break`, then `chunk[start..stop]`, which may be empty.
+    /// Hands on a space if `is_break`, then `chunk[start..stop]`, which may be empty.
     #[inline]
     fn run(&mut self, is_break: bool, chunk: &[u8], start: usize, stop: usize) {
         if is_break {

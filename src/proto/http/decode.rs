@@ -36,7 +36,7 @@ pub enum Coding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecodeError {
-    /// A coding that we did not offer. The body should be kept as it came.
+    /// A coding that we cannot remove. The body should be kept as it came.
     UnknownCoding,
     /// There are more than [`CONTENT_CODING_COUNT_MAX`] codings.
     TooManyCodings,

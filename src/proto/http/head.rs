@@ -102,7 +102,7 @@ impl ResponseHead {
     fn parse(raw: &[u8]) -> Result<ResponseHead, HttpError> {
         let mut fields = [const { MaybeUninit::uninit() }; HEADER_COUNT_USUAL];
         match ResponseHead::parse_into(raw, &mut fields) {
-            // Rare: the large array is allocated here, so that all other heads need less stack.
+            // This is rare, so the large array is allocated only here: other heads need less stack.
             Err(HttpError::TooManyHeaders) => {
                 let mut fields = vec![MaybeUninit::uninit(); HEADER_COUNT_MAX];
                 ResponseHead::parse_into(raw, &mut fields)

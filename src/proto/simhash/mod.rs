@@ -109,13 +109,13 @@ impl SimHasher {
         }
     }
 
-    /// Does what [`SimHasher::push_text`] of a space does, if there `is_break`.
+    /// Does what [`SimHasher::push_text`] does for a space, if `is_break`.
     #[inline(always)]
     pub fn push_break(&mut self, is_break: bool) {
         self.is_broken |= is_break;
     }
 
-    /// Does what [`SimHasher::push_text`] does for a space, if there `is_break`, and for
+    /// Does what [`SimHasher::push_text`] does for a space, if `is_break`, and for
     /// `chunk[start..end]`. It is made for the short texts of which pages consist. The bytes behind
     /// them in the chunk are copied too, and overwritten by the next text: a copy of 64 bytes takes
     /// a few instructions, a copy of any length is a call with branches that cannot be predicted.

@@ -49,7 +49,7 @@ fn encoded(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Makes text that compresses, but within the ratio of an ordinary page.
+/// Makes text that compresses moderately, far below the ratio of a bomb.
 fn page(len: usize) -> Vec<u8> {
     let mut state = 7u64;
     (0..len)
