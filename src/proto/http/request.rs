@@ -52,7 +52,7 @@ impl fmt::Display for RequestError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             RequestError::Target => "request target is not printable ASCII",
-            RequestError::FieldName => "field name is no token",
+            RequestError::FieldName => "field name is not a token",
             RequestError::FieldValue => "control byte in a field value",
         })
     }
