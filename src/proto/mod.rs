@@ -1,5 +1,6 @@
-//! Protocols and formats: bytes in, values out. Nothing here does I/O, and every parser that streams
-//! goes on at any byte. A module here uses none of its neighbours but [`url`].
+//! Protocols and formats: bytes go in, values come out. Nothing here does I/O, and every streaming
+//! parser can stop and continue at any byte. A module here uses none of its neighbours but [`url`].
+//! Any core may use it; a value stays on the core that made it.
 
 pub mod dnswire;
 pub mod html;

@@ -1,4 +1,4 @@
-//! The crawler's side: a question, and the reading of the reply to it.
+//! The crawler's side: writes a question, and reads the reply to it.
 
 use super::{Answer, DnsError, DnsOutcome, Kind, labels, wire_name};
 use crate::base::limits::{
@@ -11,8 +11,8 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record};
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder, BinEncodable, BinEncoder};
 use std::net::IpAddr;
 
-/// Writes a recursive query for `name` over `out`, replacing what was in it. The case of `name` is
-/// kept, so a caller may scramble it against forgery; [`decode_answer`] compares without case.
+/// Writes a recursive query for `name` to `out`, replacing what was in it. The case of `name` is
+/// kept, so a caller may scramble it against forgery; [`decode_answer`] ignores case.
 pub fn encode_query(id: u16, name: &str, kind: Kind, out: &mut Vec<u8>) -> Result<(), DnsError> {
     let mut message = Message::new(id, MessageType::Query, OpCode::Query);
     message.metadata.recursion_desired = true;
@@ -26,15 +26,15 @@ pub fn encode_query(id: u16, name: &str, kind: Kind, out: &mut Vec<u8>) -> Resul
 
 /// Reads the reply to the query that [`encode_query`] wrote from the same `id`, `name` and `kind`.
 ///
-/// An error means that the message is not a usable reply to this question: over UDP, keep waiting
-/// for the real one until the deadline.
+/// An error means that the message is not a usable reply to this question. Over UDP the caller
+/// should keep waiting for the real reply until the deadline.
 pub fn decode_answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<Answer, DnsError> {
     let mut decoder = BinDecoder::new(bytes);
     let header = Header::read(&mut decoder).map_err(|_| DnsError::Malformed)?;
     check_header(&header.metadata, id)?;
     let asked = read_question(&mut decoder, &header, name, kind)?;
     if header.metadata.truncation && asked.is_some() {
-        // The rest may be cut anywhere, so it is not even read.
+        // The rest may be cut anywhere, so it is not read.
         return Ok(without_addresses(DnsOutcome::Truncated, 0));
     }
     let answers = read_section(&mut decoder, header.counts.answers)?;
@@ -47,7 +47,7 @@ pub fn decode_answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<An
     let asked = asked.ok_or(DnsError::WrongQuestion)?;
     let chain = follow_aliases(&asked, kind, &answers)?;
     if code == ResponseCode::NXDomain {
-        // RFC 6604 3: the code speaks of the end of the chain.
+        // RFC 6604 3: the code is about the name at the end of the chain.
         return Ok(negative(DnsOutcome::NoName, &chain, &authorities));
     }
     if chain.addresses.is_empty() {
@@ -76,7 +76,8 @@ fn check_header(metadata: &Metadata, id: u16) -> Result<(), DnsError> {
     Ok(())
 }
 
-/// The question's name as the server spelt it, or `None` if it repeated no question.
+/// Reads the question. Returns its name as the server spelt it, or `None` if the server repeated no
+/// question.
 fn read_question(
     decoder: &mut BinDecoder<'_>,
     header: &Header,
@@ -116,8 +117,8 @@ fn read_section(decoder: &mut BinDecoder<'_>, count: u16) -> Result<Vec<Record>,
     Ok(records)
 }
 
-/// The response code with EDNS's high bits. Additional records are read for that alone: if they
-/// are broken, the code stays as the header has it.
+/// Returns the response code with the high bits of EDNS. The additional records are read only for
+/// these: if they are broken, the code stays as in the header.
 fn extended_code(decoder: &mut BinDecoder<'_>, header: &Header) -> ResponseCode {
     let low = header.metadata.response_code;
     let count = usize::from(header.counts.additionals);
@@ -140,16 +141,17 @@ fn failure(code: ResponseCode) -> Option<DnsOutcome> {
     }
 }
 
-/// The walk from the name asked for to the end of its aliases.
+/// The chain from the name asked for to the end of its aliases.
 struct Chain {
     end: Name,
     addresses: Vec<IpAddr>,
-    /// The shortest time of all records used; `u32::MAX` while none was.
+    /// The shortest time of all records used; `u32::MAX` while none has been used.
     ttl_seconds: u32,
 }
 
-/// Records come in any order, so each step looks through the whole section: at most the alias
-/// limit times the record limit of comparisons, most of which fail at the first label.
+/// Follows the aliases. Records come in any order, so each step looks through the whole section: at
+/// most the alias limit times the record limit of comparisons, most of which fail at the first
+/// label.
 fn follow_aliases(asked: &Name, kind: Kind, answers: &[Record]) -> Result<Chain, DnsError> {
     let mut chain = Chain { end: asked.clone(), addresses: Vec::new(), ttl_seconds: u32::MAX };
     for _ in 0..=DNS_ALIAS_COUNT_MAX {
@@ -183,13 +185,13 @@ fn follow_aliases(asked: &Name, kind: Kind, answers: &[Record]) -> Result<Chain,
     Err(DnsError::AliasLimit)
 }
 
-/// RFC 2181 8: a time with the top bit set is to be taken as zero.
+/// Returns the time to live. RFC 2181 8: a time with the top bit set counts as zero.
 fn sane_ttl(ttl_seconds: u32) -> u32 {
     if ttl_seconds > i32::MAX as u32 { 0 } else { ttl_seconds }
 }
 
-/// RFC 2308 5: bad news holds for the smaller of the SOA's own time and its minimum field, and
-/// without an SOA is not kept at all. The alias that led here may end sooner.
+/// Makes a negative answer. RFC 2308 5: it holds for the smaller of the SOA's own time and its
+/// minimum field, and without an SOA is not kept at all. An alias that led here may expire sooner.
 fn negative(outcome: DnsOutcome, chain: &Chain, authorities: &[Record]) -> Answer {
     let soa_seconds = authorities.iter().find_map(|record| match &record.data {
         RData::SOA(soa) if record.name.zone_of(&chain.end) => {
@@ -200,7 +202,8 @@ fn negative(outcome: DnsOutcome, chain: &Chain, authorities: &[Record]) -> Answe
     without_addresses(outcome, soa_seconds.unwrap_or(0).min(chain.ttl_seconds))
 }
 
-/// RFC 2308 2.2: name servers but no SOA and no answer send us elsewhere; they do not say "none".
+/// Reports a referral. RFC 2308 2.2: name servers without an SOA and without an answer refer us to
+/// another server; they do not say that there is no address.
 fn is_referral(answers: &[Record], authorities: &[Record]) -> bool {
     let any = |wanted: fn(&RData) -> bool| authorities.iter().any(|record| wanted(&record.data));
     answers.is_empty()

@@ -1,12 +1,12 @@
-//! DNS over TCP (RFC 1035 4.2.2): each message behind its length in two bytes.
+//! DNS over TCP (RFC 1035 4.2.2): each message follows its length in two bytes.
 
 use super::DnsError;
 use crate::base::limits::DNS_TCP_BYTES_MAX;
 
-/// The fixed part of every message; a frame shorter than it holds none.
+/// The fixed part of every message; a shorter frame holds no message.
 const HEADER_BYTES: usize = 12;
 
-/// Writes `message` with its length over `out`, replacing what was in it.
+/// Writes `message` with its length to `out`, replacing what was in it.
 pub fn encode_frame(message: &[u8], out: &mut Vec<u8>) -> Result<(), DnsError> {
     let len = u16::try_from(message.len()).map_err(|_| DnsError::FrameSize)?;
     out.clear();
@@ -15,10 +15,10 @@ pub fn encode_frame(message: &[u8], out: &mut Vec<u8>) -> Result<(), DnsError> {
     Ok(())
 }
 
-/// Takes messages out of a byte stream, however it is cut into pieces.
+/// Takes messages out of a byte stream, however the stream is cut into pieces.
 #[derive(Debug, Default)]
 pub struct FrameReader {
-    /// The length, as far as it came.
+    /// The bytes of the length that have come.
     prefix: [u8; 2],
     prefix_count: usize,
     message: Vec<u8>,
@@ -30,9 +30,9 @@ impl FrameReader {
         FrameReader::default()
     }
 
-    /// Takes bytes from the front of `piece` up to the end of the next message, and gives that
-    /// message if it is whole. Call it again while `piece` is not empty. After an error the
-    /// stream has no more frames to find: close it.
+    /// Takes bytes from the front of `piece` up to the end of the next message, and returns that
+    /// message if it is whole. To be called again while `piece` is not empty. After an error no
+    /// more frames can be found in the stream: close it.
     pub fn push(&mut self, piece: &mut &[u8]) -> Result<Option<&[u8]>, DnsError> {
         if self.is_done {
             self.message.clear();
@@ -56,7 +56,8 @@ impl FrameReader {
         Ok(self.is_done.then_some(self.message.as_slice()))
     }
 
-    /// True between messages: the peer may close here without cutting one.
+    /// Reports whether the stream is between messages, where the peer may close without cutting
+    /// one.
     pub fn is_between_frames(&self) -> bool {
         self.is_done || self.prefix_count == 0
     }

@@ -1,17 +1,18 @@
-//! DNS messages: what we ask for the address of a host, and what we make of the reply.
+//! DNS messages: the query for the address of a host, and the reading of the reply.
 //!
-//! Owns the wire format and nothing else: no socket, no cache, no clock. Host names and kinds go
-//! in, bytes come out; bytes go in, an [`Answer`] or a typed refusal comes out. `hickory-proto`
-//! reads and writes the format; this face adds what a crawler needs on top: that the reply is to
-//! our question, the alias chain, the time to live of good news and of bad, and bounds.
+//! This module owns the wire format and nothing else: no socket, no cache, no clock. Host names and
+//! kinds go in and bytes come out; bytes go in and an [`Answer`] or a typed refusal comes out.
+//! `hickory-proto` reads and writes the format. This module adds what a crawler needs: the check
+//! that the reply is to our question, the alias chain, the time to live of positive and negative
+//! answers, and bounds.
 //!
 //! Invariant: every address in an [`Answer`] belongs to the name that was asked for, by a chain of
-//! aliases inside the same message. Records about anything else are ignored, whatever section
-//! they come in.
+//! aliases inside the same message. Records about any other name are ignored, whatever section they
+//! come in.
 //!
-//! The other side (`decode_query`, `encode_answer`) is for the synthetic web's name server.
+//! The server's side (`decode_query`, `encode_answer`) is for the synthetic web's name server.
 //!
-//! Any core; plain values.
+//! Any core may use it; all types are plain values.
 
 mod client;
 mod frame;
@@ -37,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// True if `address` is of the family that this kind of record holds.
+    /// Reports whether `address` is of the family that this kind of record holds.
     pub fn holds(self, address: IpAddr) -> bool {
         match self {
             Kind::A => address.is_ipv4(),
@@ -65,12 +66,12 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub outcome: DnsOutcome,
-    /// In the server's order, at most [`crate::base::limits::DNS_ADDRESS_COUNT_MAX`]. Not empty if and
-    /// only if the outcome is [`DnsOutcome::Found`].
+    /// In the server's order, at most [`crate::base::limits::DNS_ADDRESS_COUNT_MAX`]. Not empty if
+    /// and only if the outcome is [`DnsOutcome::Found`].
     pub addresses: Vec<IpAddr>,
-    /// How long the answer holds: the shortest of the alias chain and the addresses, or the
-    /// negative time of RFC 2308 for [`DnsOutcome::NoName`] and [`DnsOutcome::NoData`]. Zero where
-    /// the server gave none. The cache clamps it.
+    /// How long the answer holds: the shortest time of the alias chain and the addresses, or the
+    /// negative time of RFC 2308 for [`DnsOutcome::NoName`] and [`DnsOutcome::NoData`]. Zero if the
+    /// server gave none. The cache clamps it.
     pub ttl_seconds: u32,
 }
 
@@ -81,13 +82,14 @@ pub enum DnsOutcome {
     NoName,
     /// The name exists and has no address of this kind.
     NoData,
-    /// The answer did not fit: ask again over TCP. Nothing else in it is used.
+    /// The answer did not fit, so the question must be asked again over TCP. Nothing else in it is
+    /// used.
     Truncated,
-    /// SERVFAIL, or a referral from a server that does not recurse: ask another server.
+    /// SERVFAIL, or a referral from a server that does not recurse; another server should be asked.
     ServerFailure,
-    /// FORMERR, NOTIMP or BADVERS: the server does not understand us, perhaps not EDNS.
+    /// FORMERR, NOTIMP or BADVERS: the server does not understand us, perhaps because of EDNS.
     NotUnderstood,
-    /// REFUSED and all other codes: ask another server.
+    /// REFUSED and all other codes; another server should be asked.
     Refused,
 }
 
@@ -117,21 +119,24 @@ impl Rcode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DnsError {
-    /// Not a host name: an empty or long label, too long in all, or a byte that is not printable.
+    /// The name is not a host name: it has an empty or long label or a byte that is not printable,
+    /// or is too long as a whole.
     BadName,
-    /// Bytes that are not a DNS message: cut, looped, or with an impossible record.
+    /// The bytes are not a DNS message: it is cut, or has a compression loop or an impossible
+    /// record.
     Malformed,
-    /// More records than the limit.
+    /// A section has more records than the limit.
     TooManyRecords,
-    /// Another id than the question's: a stray or forged reply.
+    /// The reply has another id than the question, so it is stray or forged.
     WrongId,
-    /// A query where a response was due, or the other way round, or not a standard query.
+    /// The message is a query where a response is due or the other way round, or not a standard
+    /// query.
     WrongType,
     /// The question in the reply is not the one that was asked.
     WrongQuestion,
-    /// More aliases than the limit; a loop of aliases ends here too.
+    /// The chain has more aliases than the limit; a loop of aliases ends here too.
     AliasLimit,
-    /// A TCP frame longer than the limit, or shorter than a header.
+    /// A TCP frame is longer than the limit, or shorter than a header.
     FrameSize,
 }
 
@@ -152,8 +157,8 @@ impl fmt::Display for DnsError {
 
 impl std::error::Error for DnsError {}
 
-/// The labels of a host name as text, after checking that it can be one on the wire. Escapes and
-/// non-ASCII names are refused: hosts come from URLs, where they are Punycode already.
+/// Returns the labels of a host name as text, after checking that it can be one on the wire.
+/// Escapes and non-ASCII names are refused: hosts come from URLs, where they are Punycode already.
 fn labels(name: &str) -> Result<impl Iterator<Item = &[u8]>, DnsError> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let fits = (1..=DNS_NAME_BYTES_MAX).contains(&name.len());

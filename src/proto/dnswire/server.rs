@@ -1,4 +1,4 @@
-//! The name server's side, for the synthetic web: read a query, write the answer to it.
+//! The name server's side, for the synthetic web: reads a query, and writes the answer to it.
 
 use super::{DnsError, Kind, Rcode};
 use crate::base::limits::DNS_UDP_BYTES_MAX;
@@ -12,20 +12,21 @@ use std::net::IpAddr;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     pub id: u16,
-    /// Lower case, without the last dot.
+    /// The name in lower case, without the last dot.
     pub name: String,
-    /// `None` for record types other than addresses: answer them with no address.
+    /// `None` for record types other than addresses; these are answered with no address.
     pub kind: Option<Kind>,
     pub recursion_desired: bool,
     /// The longest answer that the client takes over UDP. A server over TCP sets `u16::MAX`.
     pub answer_bytes_max: u16,
     edns: bool,
-    /// As asked: the answer repeats its case.
+    /// The question as asked: the answer repeats its case.
     question: Question,
 }
 
 pub fn decode_query(bytes: &[u8]) -> Result<Query, DnsError> {
-    // Checked before the message is read: hickory reserves room for as many as the count says.
+    // This is checked before the message is read, because hickory reserves room for as many
+    // questions as the count says.
     if bytes.get(4..6) != Some(&[0, 1]) {
         return Err(DnsError::WrongQuestion);
     }
@@ -48,9 +49,10 @@ pub fn decode_query(bytes: &[u8]) -> Result<Query, DnsError> {
     Ok(Query { id, name, kind, recursion_desired, answer_bytes_max, edns, question })
 }
 
-/// The answer to `query`, with those of `addresses` that are of the kind asked for. Without any,
-/// a negative answer whose SOA carries `ttl_seconds`. An answer longer than the client takes is
-/// cut and marked truncated, as it is when `truncated` says so: then it carries no address.
+/// Makes the answer to `query`, with the `addresses` that are of the kind asked for. Without any,
+/// it is a negative answer whose SOA carries `ttl_seconds`. An answer longer than the client takes
+/// is cut and marked as truncated. With `truncated` it is marked in any case, and carries no
+/// address.
 pub fn encode_answer(
     query: &Query,
     addresses: &[IpAddr],
@@ -78,7 +80,7 @@ pub fn encode_answer(
     }
     let is_negative = matches!(rcode, Rcode::NoError | Rcode::NoName) && message.answers.is_empty();
     if is_negative && !truncated {
-        // The top label is above every name asked for, so its SOA is one for any of them.
+        // The top label is above every name asked for, so its SOA is valid for any of them.
         let zone = name.trim_to(1);
         let soa = SOA::new(zone.clone(), zone.clone(), 1, 3_600, 600, 86_400, ttl_seconds);
         message.add_authority(Record::from_rdata(zone, ttl_seconds, RData::SOA(soa)));
@@ -86,7 +88,7 @@ pub fn encode_answer(
     finish(query, message)
 }
 
-/// The answer to `query` behind a chain of `alias_count` CNAMEs.
+/// Makes the answer to `query` behind a chain of `alias_count` CNAMEs.
 pub fn encode_aliases(
     query: &Query,
     alias_count: u32,
@@ -99,7 +101,7 @@ pub fn encode_aliases(
     message.add_query(query.question.clone());
     let mut name = query.question.name.clone();
     for index in 0..alias_count {
-        // A label too many for the name ends the chain: the client sees a shorter one.
+        // If the name becomes too long, the chain ends, and the client sees a shorter one.
         let Ok(alias) = name.prepend_label(format!("a{index}")) else { break };
         let data = RData::CNAME(CNAME(alias.clone()));
         message.add_answer(Record::from_rdata(name, ttl_seconds, data));
@@ -122,8 +124,9 @@ fn finish(query: &Query, mut message: Message) -> Vec<u8> {
     emit(&message, query.answer_bytes_max)
 }
 
-/// A message that cannot be written whole goes out as far as it fits, marked truncated by the
-/// encoder; one that cannot be written at all goes out empty, which no client takes for an answer.
+/// Encodes a message. If it does not fit, the encoder writes as much as fits and marks it as
+/// truncated. If it cannot be written at all, the result is empty, which no client takes for an
+/// answer.
 fn emit(message: &Message, bytes_max: u16) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     let mut encoder = BinEncoder::new(&mut out);
@@ -135,7 +138,7 @@ fn emit(message: &Message, bytes_max: u16) -> Vec<u8> {
     out
 }
 
-/// The name as a host, or refused if a label holds what no host name does.
+/// Returns the name as a host name; an error if a label has a byte that no host name has.
 fn host_text(name: &Name) -> Result<String, DnsError> {
     let mut text = String::with_capacity(name.len());
     for label in name.iter() {

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const ID: u16 = 0x1234;
 
-/// A response to `www.example.com A` that tests add records to.
+/// Makes a response to `www.example.com A`, to which tests add records.
 fn response() -> Message {
     let mut message = Message::new(ID, MessageType::Response, OpCode::Query);
     message.add_query(Question::query(host("www.example.com"), RecordType::A));
@@ -188,7 +188,7 @@ fn rfc_2308_bad_news_lives_as_long_as_the_smaller_of_soa_time_and_minimum() {
         message.metadata.response_code = code;
         message.add_authority(soa("example.org", 300, 300));
         let answer = read(&message).unwrap();
-        assert_eq!((answer.outcome, answer.ttl_seconds), (outcome, 0), "a stranger's SOA");
+        assert_eq!((answer.outcome, answer.ttl_seconds), (outcome, 0), "the SOA of another zone");
     }
 }
 
@@ -278,10 +278,14 @@ fn compression_loops_are_malformed() {
         decode_answer(&wire, ID, "www.example.com", Kind::A)
     };
     assert_eq!(with_owner(b"\xc0\x0c").unwrap().addresses, vec![v4(1)]);
-    assert_eq!(with_owner(b"\xc0\x21"), Err(DnsError::Malformed), "to itself");
-    assert_eq!(with_owner(b"\xc0\x40"), Err(DnsError::Malformed), "forward");
-    assert_eq!(with_owner(b"\x01a\xc0\x21"), Err(DnsError::Malformed), "to its own label");
-    assert_eq!(with_owner(b"\xff\xff"), Err(DnsError::Malformed), "outside");
+    assert_eq!(with_owner(b"\xc0\x21"), Err(DnsError::Malformed), "a pointer to itself");
+    assert_eq!(with_owner(b"\xc0\x40"), Err(DnsError::Malformed), "a forward pointer");
+    assert_eq!(
+        with_owner(b"\x01a\xc0\x21"),
+        Err(DnsError::Malformed),
+        "a pointer to its own label"
+    );
+    assert_eq!(with_owner(b"\xff\xff"), Err(DnsError::Malformed), "a pointer outside");
     assert_eq!(with_owner(b"\x80a"), Err(DnsError::Malformed), "reserved label type");
 }
 

@@ -1,11 +1,12 @@
-//! The attributes of the open start tag that a crawler wants, each in a slot that is used again.
+//! The attributes of the open start tag that a crawler needs, each in a slot whose memory is
+//! reused.
 
 use super::name::TagName;
 use super::tokenizer::Value;
 
 #[derive(Clone, Copy)]
 pub enum Slot {
-    /// `href`, or `src` of a frame.
+    /// `href`, or `src` for a frame.
     Target,
     Rel,
     Name,
@@ -20,7 +21,7 @@ const SLOT_COUNT: usize = Slot::Lang as usize + 1;
 #[derive(Default)]
 pub struct Attributes {
     slots: [Vec<u8>; SLOT_COUNT],
-    /// Bit sets by [`Slot`]: present, and longer than the bound.
+    /// Bit sets by [`Slot`]: which attributes are present, and which were longer than the bound.
     seen: u8,
     cut: u8,
 }
@@ -38,7 +39,7 @@ impl Attributes {
             return;
         };
         let bit = 1 << slot as u8;
-        // The first of a name counts.
+        // Only the first attribute of a name counts.
         if self.seen & bit == 0 {
             self.seen |= bit;
             self.cut |= if value.cut { bit } else { 0 };
@@ -46,19 +47,20 @@ impl Attributes {
         }
     }
 
-    /// Without white space around it.
+    /// Returns the value without the white space around it.
     #[inline]
     pub fn value(&self, slot: Slot) -> Option<&[u8]> {
         (self.seen & (1 << slot as u8) != 0).then(|| self.slots[slot as usize].trim_ascii())
     }
 
-    /// Whether the value is this keyword. Space around it counts, as it does in browsers.
+    /// Reports whether the value is the keyword `wanted`. Space around the value counts, as it does
+    /// in browsers.
     pub fn is(&self, slot: Slot, wanted: &[u8]) -> bool {
         self.seen & (1 << slot as u8) != 0 && self.slots[slot as usize].eq_ignore_ascii_case(wanted)
     }
 
-    /// The value of an `href`, as [`take`](Attributes::take) and [`value`](Attributes::value) have
-    /// it.
+    /// Returns the value of an `href`, decoded and trimmed as [`take`](Attributes::take) and
+    /// [`value`](Attributes::value) do it.
     pub fn target(&mut self, raw: &[u8]) -> &[u8] {
         let slot = &mut self.slots[Slot::Target as usize];
         Value { raw, cut: false }.decode_into(slot);

@@ -1,36 +1,46 @@
-//! From the bytes of a page to UTF-8: finds the charset, and transcodes what is not UTF-8 already.
+//! Turns the bytes of a page into UTF-8: finds the charset, and transcodes what is not UTF-8
+//! already.
 //!
-//! Order of belief (WHATWG Encoding "decode", WHATWG HTML 13.2.3): byte order mark, Content-Type
-//! header, a `meta` in the first [`CHARSET_SNIFF_BYTES`], a `meta` met later while all was still
-//! ASCII or in the [`CHARSET_GUESS_BYTES`] from the first byte that is not, and last chardetng's
-//! guess over those. Until that byte every charset reads the same, so undecided pages stream on
-//! meanwhile.
+//! A [`Decoder`] owns the undecided bytes of one page; bytes flow in, UTF-8 flows to the caller's
+//! `take`. The sources of the charset, the strongest first (WHATWG Encoding "decode", WHATWG HTML
+//! 13.2.3):
 //!
-//! UTF-8 passes through as it came, without a copy and unchecked: takers replace what is malformed.
-//! At most one of the two bounds is held back at a time.
+//! 1. a byte order mark
+//! 2. the Content-Type header
+//! 3. a `meta` in the first [`CHARSET_SNIFF_BYTES`]
+//! 4. a `meta` that is met later, while all was still ASCII, or in the [`CHARSET_GUESS_BYTES`] from
+//!    the first byte that is not ASCII
+//! 5. chardetng's guess over those [`CHARSET_GUESS_BYTES`]
+//!
+//! Up to the first byte beyond ASCII every charset reads the same, so undecided pages stream on
+//! until then.
+//!
+//! UTF-8 passes through without a copy and unchecked: those who take it replace what is malformed.
+//! At most the bytes of one of the two bounds are held back at a time. A decoder belongs to one
+//! core.
 
 use super::prescan::prescan;
 use crate::base::limits::{CHARSET_GUESS_BYTES, CHARSET_SNIFF_BYTES};
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{CoderResult, Encoding, UTF_8, WINDOWS_1252};
 
-/// Longest byte order mark: all that must be seen when the header has named the charset.
+/// The longest byte order mark. No more need be seen if the header has named the charset.
 const BOM_BYTES_MAX: usize = 3;
 const OUT_BYTES: usize = 8 * 1024;
 
 enum Stage {
     /// Waiting for enough bytes to sniff; they are in `held`.
     Start,
-    /// Nothing declared and nothing but ASCII so far.
+    /// Nothing was declared, and nothing but ASCII has come.
     Ascii,
-    /// Collecting bytes for the guess in `held`.
+    /// The bytes for the guess are collected in `held`.
     Guess,
     Utf8,
     Legacy(Box<encoding_rs::Decoder>),
 }
 
-/// One page's decoder. Fed with [`push`](Decoder::push), it calls its taker with UTF-8; the taker
-/// returns the charset that the page has declared so far, if it knows one.
+/// Decodes one page. Fed with [`push`](Decoder::push), it calls `take` with UTF-8; `take` returns
+/// the charset that the page has declared so far, if any.
 pub struct Decoder {
     stage: Stage,
     header: Option<&'static Encoding>,
@@ -40,7 +50,7 @@ pub struct Decoder {
 }
 
 impl Default for Decoder {
-    /// Without a header.
+    /// Makes a decoder for a page without a charset in its header.
     #[inline]
     fn default() -> Decoder {
         Decoder {
@@ -54,14 +64,14 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// `header_label`: the charset parameter of the Content-Type header. Unknown labels are no
-    /// label.
+    /// Makes a decoder. `header_label` is the charset parameter of the Content-Type header. An
+    /// unknown label counts as none.
     pub fn new(header_label: Option<&str>) -> Decoder {
         let header = header_label.and_then(|label| Encoding::for_label(label.as_bytes()));
         Decoder { header, ..Decoder::default() }
     }
 
-    /// The charset as far as it is known: final once bytes beyond ASCII have come.
+    /// Returns the charset as far as it is known; it is final once bytes beyond ASCII have come.
     pub fn charset(&self) -> &'static str {
         self.encoding.name()
     }
@@ -110,7 +120,8 @@ impl Decoder {
         self.flow(&held[bom_len..], take);
     }
 
-    /// Decides what can be decided at the page's beginning; returns the length of its BOM.
+    /// Decides what can be decided at the page's beginning; returns the length of its byte order
+    /// mark.
     fn sniff(&mut self, head: &[u8]) -> usize {
         if let Some((encoding, bom_len)) = Encoding::for_bom(head) {
             self.settle(encoding);
@@ -160,11 +171,12 @@ impl Decoder {
         F: FnMut(&[u8]) -> Option<&'static Encoding>,
     {
         let plain = Encoding::ascii_valid_up_to(bytes);
-        // Escape: ISO-2022-JP may begin here, in seven bits.
+        // An escape byte may begin ISO-2022-JP, which has only seven-bit bytes.
         let plain = memchr::memchr(0x1B, &bytes[..plain]).unwrap_or(plain);
         let (plain, rest) = bytes.split_at(plain);
-        // A declaration met here holds from the first byte that it reads in its own way, and not
-        // from the end of this chunk: `iso-2022-kr` would blot out all that follows.
+        // A declaration found here takes effect at the first byte that is not plain ASCII, and not
+        // at the end of this chunk. Otherwise the cut would matter: `iso-2022-kr`, which is never
+        // decoded, would blot out even the ASCII behind it.
         let declared = take(plain);
         self.encoding = declared.unwrap_or(self.encoding);
         if rest.is_empty() {
@@ -181,7 +193,7 @@ impl Decoder {
     where
         F: FnMut(&[u8]) -> Option<&'static Encoding>,
     {
-        // A title before its meta: better the page's late word than a guess.
+        // The title may stand before the meta: a late declaration is better than a guess.
         let encoding = prescan(&self.held).unwrap_or_else(|| {
             let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
             detector.feed(&self.held, last);
@@ -295,7 +307,7 @@ mod tests {
         let (text, _, _) = encoding_rs::SHIFT_JIS.encode("日本語のページ");
         let bytes: Vec<_> = text.chunks(1).collect();
         assert_eq!(decode(Some("shift_jis"), &bytes).0, "日本語のページ");
-        // Cut for good: replaced.
+        // A character that is never completed is replaced.
         assert_eq!(decode(Some("shift_jis"), &[&text[..3]]).0, "日\u{fffd}");
     }
 }

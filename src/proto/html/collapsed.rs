@@ -1,11 +1,12 @@
-//! Text as a reader sees it: white space collapsed, bounded, without what the bound has cut.
+//! Text as a reader sees it: white space collapsed, bounded, and without a character that the bound
+//! has cut.
 
 use super::tokenizer::is_space;
 use crate::sys::block::{self, BLOCK_BYTES};
 use crate::sys::scan;
 
-/// Whether the first `len` bytes have no white space but single blanks between words, or behind the
-/// last.
+/// Reports whether the first `len` bytes have no white space except single blanks between words or
+/// behind the last word.
 #[inline(always)]
 pub(super) fn is_collapsed(bytes: &[u8; BLOCK_BYTES], len: usize) -> bool {
     let own = block::first(len);
@@ -27,7 +28,8 @@ impl<const MAX: usize> Default for Collapsed<MAX> {
 }
 
 impl<const MAX: usize> Collapsed<MAX> {
-    /// Takes `chunk[start..stop]`. Most texts need no change, which three masks say of 64 bytes.
+    /// Takes `chunk[start..stop]`. Most texts need no change, and three masks can tell that for 64
+    /// bytes.
     #[inline(always)]
     pub(super) fn push_run(&mut self, chunk: &[u8], mut start: usize, stop: usize) {
         if start < stop && is_space(chunk[start]) {
@@ -55,11 +57,12 @@ impl<const MAX: usize> Collapsed<MAX> {
         }
     }
 
-    /// Without a branch for a byte: where words end cannot be predicted.
+    /// Takes a piece, without a branch per byte: where words end cannot be predicted.
     pub(super) fn push(&mut self, mut piece: &[u8]) {
         const { assert!(MAX.is_power_of_two()) }
         let mut len = self.len;
-        // As if a blank stood before the first byte: there is none at the beginning.
+        // Begins as if a blank stood before the first byte, so that the text does not begin with
+        // one.
         let mut after_blank = len == 0 || self.bytes[len - 1] == b' ';
         while !piece.is_empty() && len < MAX {
             let (now, later) = piece.split_at(piece.len().min(MAX - len));
@@ -74,7 +77,7 @@ impl<const MAX: usize> Collapsed<MAX> {
         self.len = len;
     }
 
-    /// Without a space at the end, nor a character that the bound has cut.
+    /// Returns the text without a space at the end, and without a character that the bound has cut.
     pub(super) fn trimmed(&self) -> &[u8] {
         let bytes = &self.bytes[..self.len];
         if bytes.last().is_none_or(u8::is_ascii) {
@@ -107,7 +110,7 @@ mod tests {
                 let text = texts[(state >> 33) as usize % texts.len()];
                 let times = 1 + (state >> 41) as usize % 8;
                 let (len, is_blank) = (text.len() * times, state >> 50 & 1 == 1);
-                // With and without a block's bytes behind it.
+                // The chunk is made with and without a block's bytes behind the text.
                 let chunk = text.repeat(times + (state >> 55) as usize % 2 * 64);
                 if is_blank {
                     fast.push_blank();

@@ -1,4 +1,8 @@
-//! From tags to a [`Page`]: keeps what a crawler wants of each element.
+//! Turns tags into a [`Page`]: keeps what a crawler needs from each element.
+//!
+//! A [`Collector`] owns the page so far and the state around the current tag. Tokens flow in
+//! through a [`CollectorSink`]; visible text flows on to a [`TextSink`], the page comes out at the
+//! end. One collector belongs to one page, on one core.
 
 use super::attributes::{Attributes, Slot};
 use super::collapsed::{Collapsed, is_collapsed};
@@ -13,7 +17,7 @@ use crate::base::limits::{ANCHOR_TEXT_BYTES_MAX, LANGUAGE_BYTES_MAX, TITLE_BYTES
 use crate::sys::block;
 use encoding_rs::Encoding;
 
-/// Everything of a page so far.
+/// The page so far, and the state in which the next token is read.
 #[derive(Default)]
 pub struct Collector {
     page: Page,
@@ -34,7 +38,7 @@ pub struct Collector {
     hidden: Option<TagName>,
     template_depth: u32,
     in_noscript: bool,
-    /// What follows from the six above.
+    /// What follows from the six fields above.
     place: Place,
     /// Text has flowed since the last break was handed on.
     text_flowed: bool,
@@ -47,13 +51,13 @@ pub struct Collector {
 enum Place {
     #[default]
     Visible,
-    /// Visible, and of a link.
+    /// Visible, and part of a link.
     Anchor,
     Title,
     Hidden,
 }
 
-/// A [`Collector`] at work: the tokenizer's sink.
+/// A [`Collector`] with the sink of its text: the tokenizer's sink.
 pub struct CollectorSink<'a, T> {
     pub collector: &'a mut Collector,
     pub text: &'a mut T,
@@ -85,7 +89,7 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
         }
     }
 
-    /// Indentation, most of it: as much as a break.
+    /// Takes white space. Behind a tag it is mostly indentation, and counts as one break.
     #[inline]
     fn blank(&mut self, piece: &[u8]) {
         if !self.collector.is_blank {
@@ -98,7 +102,7 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
         }
     }
 
-    /// As [`Self::blank`] and [`Self::text`] do; without a branch where it is most of a page.
+    /// Does what [`Self::blank`] and [`Self::text`] do, without a branch in the most frequent case.
     #[inline(always)]
     fn run(&mut self, run: Run<'_>) {
         let collector = &mut *self.collector;
@@ -129,8 +133,8 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
     #[inline(always)]
     fn plain_tag(&mut self, tag: Tag<'_>, is_end_tag: bool, _self_closing: bool) {
         let is_break = !tag.traits.has(Traits::INLINE);
-        // One branch, rarely taken, and a call: put together as conditions, the processor would be
-        // asked first which kind of tag comes, and that cannot be predicted.
+        // This is one branch, rarely taken, and a call. As conditions written out here, the first
+        // would ask which kind of tag comes, and that cannot be predicted.
         if self.collector.place != Place::Visible {
             self.collector.plain_tag_elsewhere(is_break, is_end_tag);
         }
@@ -176,10 +180,10 @@ impl<T: TextSink> TokenSink for CollectorSink<'_, T> {
 }
 
 impl<T: TextSink> CollectorSink<'_, T> {
-    /// [`TokenSink::run`] where nobody wants its white space apart.
+    /// Does what [`TokenSink::run`] does, for a sink that does not need white space separately.
     #[inline(always)]
     fn whole_run(&mut self, chunk: &[u8], at: usize, stop: usize) {
-        // Most text is neither of a link nor of a title, which is predicted where it is asked first.
+        // Most text belongs neither to a link nor to a title; asked first, this is well predicted.
         let is_visible = self.collector.place == Place::Visible
             || self.collector.keep_run(chunk, at, stop) == Place::Anchor;
         if T::WANTED && is_visible {
@@ -187,7 +191,7 @@ impl<T: TextSink> CollectorSink<'_, T> {
         }
     }
 
-    /// Words do not run on from one block into the next.
+    /// Separates words, which do not run on from one block into the next.
     #[inline(always)]
     fn word_break(&mut self, traits: Traits) {
         let is_break = !traits.has(Traits::INLINE);
@@ -201,7 +205,7 @@ impl<T: TextSink> CollectorSink<'_, T> {
         self.part_flow(is_break);
     }
 
-    /// At a tag.
+    /// Notes a tag, and hands on a break if `is_break`.
     #[inline(always)]
     fn part_text(&mut self, is_break: bool) {
         if !T::TAKES_BLANKS {
@@ -228,17 +232,17 @@ impl Collector {
         self.page.held_bytes()
     }
 
-    /// Before the first tag.
+    /// Sets which links are kept. To be called before the first tag.
     pub fn set_links(&mut self, terms: LinkTerms) {
         self.page.terms = terms;
     }
 
-    /// What the page has said of its charset in a `meta`.
+    /// Returns the charset that a `meta` of the page has declared, if any.
     pub fn declared_charset(&self) -> Option<&'static Encoding> {
         self.declared
     }
 
-    /// What there is of the page; nothing comes after it.
+    /// Returns the page; no token may come afterwards.
     pub fn finish(&mut self, charset: &'static str) -> Page {
         self.close_anchor();
         self.close_title();
@@ -248,7 +252,7 @@ impl Collector {
         page
     }
 
-    /// Takes the text of a link or a title; returns where it stands.
+    /// Keeps the text of a link or a title; returns where the text belongs.
     #[inline(never)]
     fn keep_run(&mut self, chunk: &[u8], at: usize, stop: usize) -> Place {
         match self.place {
@@ -259,8 +263,8 @@ impl Collector {
         self.place
     }
 
-    /// What a tag that means nothing does, but where text is [`Place::Visible`] and no more: there
-    /// it does nothing.
+    /// Handles a plain tag in every place but [`Place::Visible`], where such a tag has no effect on
+    /// the collector.
     #[inline(never)]
     fn plain_tag_elsewhere(&mut self, is_break: bool, is_end_tag: bool) {
         self.part_anchor(is_break);
@@ -295,14 +299,14 @@ impl Collector {
         self.traits = tag.traits;
         self.is_foreign = tag.foreign;
         self.attributes.clear();
-        // Of foreign elements only SVG's `a` is a link.
+        // Of all foreign elements only SVG's `a` is a link.
         self.traits.has(Traits::ATTRIBUTES) && (!tag.foreign || tag.name == TagName::A)
     }
 
     #[inline]
     fn start_tag_end(&mut self, self_closing: bool) {
-        // In HTML nothing can start inside an element that hides its text: it was foreign, and is
-        // over.
+        // In HTML nothing can start inside an element that hides its text, so the hidden element
+        // was foreign and has ended.
         if !self.is_foreign {
             self.hidden = None;
         }
@@ -386,7 +390,7 @@ impl Collector {
         }
     }
 
-    /// A link that is over as soon as it begins, where text can be seen.
+    /// Takes a link that comes in one piece, where text is visible.
     #[inline(always)]
     fn whole_link(&mut self, link: WholeLink<'_>) {
         self.close_anchor();
@@ -401,7 +405,7 @@ impl Collector {
         self.page.links.push(LinkEntry { href, text, kind, rel });
     }
 
-    /// [`Collector::whole_link`] of a page that has many.
+    /// Does what [`Collector::whole_link`] does, for a page that has many links.
     #[cold]
     fn crowded_link(&mut self, link: WholeLink<'_>) {
         let WholeLink { chunk, href, href_len, .. } = link;
@@ -469,7 +473,7 @@ impl Collector {
         (!self.attributes.is_cut(Slot::Target)).then(|| self.page.store(target))
     }
 
-    /// The language of the root element counts, also over a meta's.
+    /// Keeps the language of the root element, which also wins over a meta's.
     fn html(&mut self) {
         if let Some(language) = self.attributes.value(Slot::Lang)
             && !self.has_html_lang

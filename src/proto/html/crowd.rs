@@ -1,35 +1,36 @@
-//! Which links of a page are kept, where it has more than a crawler takes of one page.
+//! Decides which links of a page are kept when it has more than a crawler takes from one page.
 //!
-//! Up to the bound a page's links are kept as they come, whatever they are, and nothing is asked of
-//! them. From there on each link is looked at: one that leads to no page is not kept, one that
-//! stands on the page already is not kept again, and of the others as many are kept as bring the
-//! page to [`LinkTerms::count_max`] distinct links that lead to pages. The rest is counted.
+//! Up to the bound a page's links are kept as they come, whatever they are, and none is judged.
+//! From there on each link is judged: one that leads to no page is not kept, one that stands on the
+//! page already is not kept again, and of the others as many are kept as bring the page to
+//! [`LinkTerms::count_max`] distinct links that lead to pages. The rest is counted.
 //!
 //! So a page under the bound costs nothing, and one over it keeps at most twice as many links as
-//! the bound. Links are the same if their texts are, up to a fragment: no base is known yet.
+//! the bound. Two links are the same if their texts are equal up to a fragment: no base is known
+//! yet.
 
 use super::page::{LinkEntry, LinkKind, Rel, leads_to_page};
 use crate::base::limits::PAGE_LINK_COUNT_MAX;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
 
-/// How many links of a page are taken, and which.
+/// How many links of a page are taken, and which ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTerms {
-    /// Distinct links that lead to pages. There is always one: [`usize::MAX`] is no limit.
+    /// The bound on distinct links that lead to pages; [`usize::MAX`] means that there is no limit.
     count_max: usize,
     takes_nofollow: bool,
 }
 
 impl LinkTerms {
-    /// `count_max` 0 is no limit: then the page's own size is the bound. `takes_nofollow`: links
-    /// with `rel=nofollow` are followed, and count.
+    /// Makes the terms. With `count_max` 0 there is no limit, and the page's own size is the bound.
+    /// With `takes_nofollow`, links with `rel=nofollow` are followed, and count.
     pub fn new(count_max: usize, takes_nofollow: bool) -> LinkTerms {
         let count_max = if count_max == 0 { usize::MAX } else { count_max };
         LinkTerms { count_max, takes_nofollow }
     }
 
-    /// Keeps every link there is.
+    /// Makes terms under which every link is kept.
     pub fn all() -> LinkTerms {
         LinkTerms::new(0, true)
     }
@@ -39,7 +40,7 @@ impl LinkTerms {
         self.count_max
     }
 
-    /// Whether it can be followed, and counts.
+    /// Reports whether a link can be followed, and so counts.
     fn covers(&self, kind: LinkKind, rel: Rel, href: &[u8]) -> bool {
         leads_to_page(kind, rel)
             && (self.takes_nofollow || !rel.has(Rel::NOFOLLOW))
@@ -53,22 +54,22 @@ impl Default for LinkTerms {
     }
 }
 
-/// What becomes of a link beyond the bound.
+/// What happens to a link beyond the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Kept,
-    /// It leads to no page, or stands on the page already.
+    /// The link leads to no page, or stands on the page already.
     Needless,
     LeftOut,
 }
 
-/// The links of a page that count, once it has as many as the bound.
+/// The links of a page that count, from the moment it has as many links as the bound.
 #[derive(Clone)]
 pub(super) struct Crowd {
     terms: LinkTerms,
-    /// By their numbers among the page's links; whether two are the same is told by their texts.
+    /// Holds numbers of the page's links; two links are compared by their texts.
     table: HashTable<u32>,
-    /// Keyed, so that no page can choose links that collide.
+    /// The hash is keyed, so that no page can choose links that collide.
     hashes: RandomState,
 }
 
@@ -79,7 +80,7 @@ impl std::fmt::Debug for Crowd {
 }
 
 impl Crowd {
-    /// Of a page with so many `links`, whose texts are in `stored`.
+    /// Makes the crowd of a page that has reached the bound. `stored` holds the texts of `links`.
     pub(super) fn of(terms: LinkTerms, links: &[LinkEntry], stored: &[u8]) -> Crowd {
         let hashes = RandomState::new();
         let mut crowd = Crowd { terms, table: HashTable::new(), hashes };
@@ -96,7 +97,7 @@ impl Crowd {
         crowd
     }
 
-    /// Judges a link that, if it is kept, is the next of `links`.
+    /// Judges a link; if it is kept, the caller adds it behind `links`.
     pub(super) fn admit(
         &mut self,
         links: &[LinkEntry],
@@ -136,7 +137,7 @@ fn without_fragment(href: &[u8]) -> &[u8] {
     &href[..memchr::memchr(b'#', href).unwrap_or(href.len())]
 }
 
-/// `mailto:`, `javascript:`, `data:` and the like.
+/// Reports whether `href` names another scheme: `mailto:`, `javascript:`, `data:` and the like.
 fn names_other_scheme(href: &[u8]) -> bool {
     let named = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let end = href.iter().position(|byte| !named(byte)).unwrap_or(href.len());
@@ -159,12 +160,12 @@ mod tests {
         let mut lol = LolReader::new(Some("utf-8")).with_links(terms);
         lol.push(html.as_bytes(), &mut NoText);
         let lol = lol.finish(&mut NoText);
-        assert!(page.links().eq(lol.links()), "one collector, one choice");
+        assert!(page.links().eq(lol.links()), "both readers must keep the same links");
         assert_eq!(page.link_over_count, lol.link_over_count);
         page
     }
 
-    /// Links `/0`, `/1` ... with as much between them that leads to no page, or to one of before.
+    /// Makes links `/0`, `/1` ... and between them links that lead to no page or to an earlier one.
     fn crowded(count: usize) -> String {
         let mut html = String::from("<base href=/>");
         for number in 0..count {
@@ -193,7 +194,7 @@ mod tests {
             let page = read(&crowded(count), LinkTerms::new(100, false));
             let expected: Vec<String> = (0..kept).map(|number| format!("/{number}")).collect();
             assert_eq!(pages_of(&page), expected, "{count}");
-            // Each of those beyond stands there twice.
+            // Each link beyond the bound stands on the page twice.
             assert_eq!(page.link_over_count, left_out, "{count}");
             assert!(page.link_count() <= 200);
         }
@@ -202,7 +203,8 @@ mod tests {
     #[test]
     fn nofollow_links_count_where_they_are_followed_and_zero_is_no_limit() {
         let page = read(&crowded(130), LinkTerms::new(100, true));
-        // Two of each number count, so fifty are enough; of the others each stands there thrice.
+        // Two links of each number count, so fifty numbers are enough; beyond them each number has
+        // three links that count.
         assert_eq!(page.link_over_count, 3 * 80);
         let page = read(&crowded(5_000), LinkTerms::new(0, false));
         assert_eq!((page.link_count(), page.link_over_count), (7 * 5_000, 0));

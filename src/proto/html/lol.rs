@@ -1,10 +1,10 @@
-//! The same [`Page`], with lol_html as the tokenizer: the second opinion in tests, and
-//! `--extractor lol`.
+//! Gives the same [`Page`] with lol_html as the tokenizer: a second opinion in tests, and the
+//! extractor of `--extractor lol`.
 //!
-//! lol_html finds tags, attributes and text; charset and page rules are those of [`PageReader`].
-//! Two things differ by design of lol_html: `noscript` is raw text to it (links inside are not
-//! found), and a reference in text is lost where lol_html parts the text inside it. Slower, and it
-//! allocates for every tag.
+//! lol_html finds tags, attributes and text; the rules for charset and page are those of
+//! [`PageReader`]. Two things differ by design of lol_html: it reads `noscript` as raw text (links
+//! inside are not found), and a reference in text is lost where lol_html cuts the text inside it.
+//! It is slower, and allocates for every tag.
 //!
 //! [`PageReader`]: super::PageReader
 
@@ -24,10 +24,11 @@ use std::rc::Rc;
 
 type Rewriter = HtmlRewriter<'static, fn(&[u8])>;
 
-/// One page's, on one core; takes and gives what [`PageReader`](super::PageReader) does.
+/// Reads one page on one core; its input and output are those of [`PageReader`](super::PageReader).
 pub struct LolReader {
     decoder: Decoder,
-    /// `None` once it has failed: a token larger than its memory. What was found before stays.
+    /// `None` once the rewriter has failed on a token larger than its memory. What was found before
+    /// stays.
     rewriter: Option<Rewriter>,
     shared: Rc<RefCell<Shared>>,
 }
@@ -46,14 +47,15 @@ impl LolReader {
                 Ok(())
             }))
             .with_memory_settings(memory)
-            // Where it is in doubt lol_html would stop; the crawler takes its best guess.
+            // In strict mode lol_html would stop where the parse is ambiguous; the crawler takes
+            // its best guess.
             .with_strict(false);
         let output: fn(&[u8]) = |_| {};
         let rewriter = Some(HtmlRewriter::new(settings, output));
         LolReader { decoder: Decoder::new(header_charset), rewriter, shared }
     }
 
-    /// Which links of the page are kept; before its first byte.
+    /// Sets which links of the page are kept. To be called before the first byte.
     pub fn with_links(self, terms: LinkTerms) -> LolReader {
         self.shared.borrow_mut().collector.set_links(terms);
         self
@@ -75,7 +77,7 @@ impl LolReader {
             shared.borrow().collector.declared_charset()
         });
         if let Some(rewriter) = rewriter.take() {
-            // A page that ends in mid-token is no failure worth telling: the token is no token.
+            // A page that ends inside a token is not reported as a failure: that token is no token.
             let _ = rewriter.end();
         }
         let mut shared = self.shared.take();

@@ -1,8 +1,8 @@
-//! The small languages inside `meta` and header values: robots directives, refresh, charset,
-//! language.
+//! The small languages inside `meta` elements and header values: robots directives, refresh,
+//! charset, language.
 
 /// What a page asks of crawlers, from `<meta name=robots>` or an X-Robots-Tag header. Directives
-/// add up: of two that disagree the stricter holds.
+/// add up: if two disagree, the stricter holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RobotsMeta {
     pub noindex: bool,
@@ -10,17 +10,18 @@ pub struct RobotsMeta {
 }
 
 impl RobotsMeta {
-    /// The `name` of a meta element that speaks to this crawler alone.
+    /// The `name` of a meta element that addresses this crawler alone.
     pub const AGENT: &'static str = "nephila";
 
-    /// Whether directives for the agent `name` are for us.
+    /// Reports whether directives for the agent `name` are for us.
     pub fn is_addressed(name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(b"robots")
             || name.eq_ignore_ascii_case(RobotsMeta::AGENT.as_bytes())
     }
 
-    /// Adds a list such as `noindex, follow`. Unknown directives are ignored. The comma is the
-    /// rule; blanks and semicolons are common slips, and no directive of ours has one inside.
+    /// Adds a list such as `noindex, follow`. Unknown directives are ignored. The standard
+    /// separator is the comma; blanks and semicolons are common mistakes, and no directive that we
+    /// know has one inside.
     pub fn add(&mut self, directives: &[u8]) {
         let parts_words = |byte: &u8| matches!(byte, b',' | b';') || byte.is_ascii_whitespace();
         for directive in directives.split(parts_words) {
@@ -30,11 +31,11 @@ impl RobotsMeta {
         }
     }
 
-    /// Adds an X-Robots-Tag value: directives for all, and behind an agent's name those for that
-    /// agent alone, up to the next name (`noarchive, otherbot: noindex, nephila: nofollow`).
+    /// Adds an X-Robots-Tag value: directives for all agents, and behind an agent's name those for
+    /// that agent alone, up to the next name (`noarchive, otherbot: noindex, nephila: nofollow`).
     ///
     /// `unavailable_after: <date>` only says when a page leaves an index: it asks nothing of a
-    /// crawler, and neither does `max-snippet: 5`. What follows them counts.
+    /// crawler, and neither does `max-snippet: 5`. The directives behind them count.
     pub fn add_header(&mut self, value: &[u8]) {
         let mut for_us = true;
         for part in value.split(|byte| *byte == b',') {
@@ -45,7 +46,7 @@ impl RobotsMeta {
                     for_us = name == b"*" || RobotsMeta::is_addressed(name);
                     &part[colon + 1..]
                 }
-                // A directive with a value, or the second half of a date.
+                // This is a directive with a value, or the second half of a date.
                 (Some(_), _) => continue,
                 (None, _) => part,
             };
@@ -56,8 +57,8 @@ impl RobotsMeta {
     }
 }
 
-/// Whether what stands before a colon names an agent: one word, and none of the directives that
-/// have a value. The hour of `25 Jun 2030 15:00:00 GMT` is no agent either.
+/// Reports whether the text before a colon names an agent: it is one word, and not a directive that
+/// has a value. The hour in `25 Jun 2030 15:00:00 GMT` is not an agent either.
 fn is_agent(name: &[u8]) -> bool {
     const VALUED: [&[u8]; 4] =
         [b"unavailable_after", b"max-snippet", b"max-image-preview", b"max-video-preview"];
@@ -68,8 +69,8 @@ fn is_agent(name: &[u8]) -> bool {
         && !VALUED.iter().any(|valued| name.eq_ignore_ascii_case(valued))
 }
 
-/// The URL of `<meta http-equiv=refresh content=…>`, if it names one (WHATWG HTML 4.2.5.3, the
-/// shared declarative refresh steps).
+/// Returns the URL of `<meta http-equiv=refresh content=…>`, if it names one (WHATWG HTML 4.2.5.3,
+/// the shared declarative refresh steps).
 pub fn refresh_url(content: &[u8]) -> Option<&[u8]> {
     let content = content.trim_ascii_start();
     let digit_count = content.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -112,7 +113,8 @@ fn strip_url_equals(rest: &[u8]) -> Option<&[u8]> {
     Some(after.strip_prefix(b"=")?.trim_ascii_start())
 }
 
-/// The label in `text/html; charset=…` (WHATWG HTML 2.4.2, extracting a character encoding).
+/// Returns the label in `text/html; charset=…` (WHATWG HTML 2.4.2, extracting a character
+/// encoding).
 pub fn charset_label(content: &[u8]) -> Option<&[u8]> {
     let mut rest = content;
     loop {
@@ -135,7 +137,8 @@ pub fn charset_label(content: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The language in a Content-Language: the first word, unless there are several languages.
+/// Returns the language in a Content-Language: the first word, or `None` if there are several
+/// languages.
 pub fn content_language(content: &[u8]) -> Option<&[u8]> {
     if content.contains(&b',') {
         return None;

@@ -1,16 +1,16 @@
-//! HTML as a crawler reads it: links, text, and what the page says about itself, from a stream of
-//! bytes.
+//! HTML as a crawler reads it: links, text, and what the page says about itself, read from a stream
+//! of bytes.
 //!
 //! ```text
 //! body bytes -> charset (UTF-8 from here) -> tokenizer -> collector -> Page
 //!                                                              \-> visible text, piece by piece
 //! ```
 //!
-//! [`PageReader`] is all of it. It takes the body in chunks cut anywhere, gives the same [`Page`]
-//! however they were cut, copies nothing but what it keeps, and its memory is bounded by `limits`
-//! whatever the page holds. [`lol`] gives the same result by way of lol_html: a second opinion in
-//! tests, and `--extractor lol`. Nothing here does I/O; a reader belongs to the core that fetches
-//! the page.
+//! [`PageReader`] does all of this. It owns the state of one page. It takes the body in chunks cut
+//! anywhere and gives the same [`Page`] however they were cut. It copies nothing but what it keeps,
+//! and its memory is bounded by `limits` whatever the page holds. [`lol`] gives the same result by
+//! way of lol_html: a second opinion in tests, and the extractor of `--extractor lol`. Nothing here
+//! does I/O; a reader belongs to the core that fetches the page.
 
 mod attributes;
 pub mod charset;

@@ -1,30 +1,31 @@
-//! Names of elements as numbers: a name of up to eight bytes is its own lower-cased bytes in a
-//! `u64`, so that it is compared and matched in a register and two names are never confused. The
-//! few longer ones that matter have numbers that no name's bytes make.
+//! Names of elements as numbers. A name of up to eight bytes is its own lower-cased bytes in a
+//! `u64`, so it is compared and matched in a register, and two names are never confused. The few
+//! longer names that matter have numbers that no name's bytes can form.
 //!
-//! What an element means to a crawler is looked up once for a tag, in a table without collisions
-//! ([`TagName::traits`]): most elements mean nothing, and one bit says so where a `match` over
+//! What an element means to a crawler is looked up once per tag, in a table without collisions
+//! ([`TagName::traits`]). Most elements mean nothing, and one bit says so, where a `match` over
 //! numbers of eight bytes takes five steps that no processor predicts.
 
 use crate::sys::scan;
 
-/// An element's name, ASCII-lower-cased. Longer names than [`LONG`] knows are all
-/// [`TagName::OTHER`].
+/// An element's name in ASCII lower case. Names that are longer than eight bytes and not in
+/// [`LONG`] are all [`TagName::OTHER`].
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct TagName(u64);
 
-/// Names of more than eight bytes. A name begins with a letter, so none of eight bytes is a number
-/// as large as these.
+/// The known names of more than eight bytes. A name begins with a letter, so no name of eight bytes
+/// is as large a number as the numbers of these.
 const LONG: [&[u8]; 4] = [b"blockquote", b"plaintext", b"foreignobject", b"annotation-xml"];
 const LONG_BASE: u64 = 0xFF << 56;
 
 impl TagName {
-    /// The longest name that is told apart.
+    /// The longest name that is distinguished from others.
     pub const BYTES_MAX: usize = 16;
     pub const OTHER: TagName = TagName(0);
 
-    /// The name that begins at `at`, and where it ends: the fast twin of [`TagName::of`]. `None`
-    /// for what has no letter there, or may not end within [`scan::WINDOW_BYTES`] of this chunk.
+    /// Reads the name that begins at `at`; returns it and where it ends. This is the fast twin of
+    /// [`TagName::of`]. `None` if there is no letter at `at`, or if the name may not end within
+    /// [`scan::WINDOW_BYTES`] of this chunk.
     #[inline(always)]
     pub fn read(chunk: &[u8], at: usize) -> Option<(TagName, usize)> {
         let window: &[u8; scan::WINDOW_BYTES] = chunk.get(at..)?.first_chunk()?;
@@ -55,8 +56,8 @@ impl TagName {
         TagName(packed)
     }
 
-    /// The name of `len` bytes, at most eight and at least one, that `number` holds: lower case,
-    /// the first byte lowest.
+    /// Returns the name of `len` bytes, at least one and at most eight, that `number` holds in
+    /// lower case, the first byte lowest.
     #[inline(always)]
     pub(super) fn of_number(number: u64, len: usize) -> TagName {
         TagName(number.swap_bytes() >> (64 - 8 * len as u32))
@@ -76,13 +77,13 @@ impl TagName {
     #[inline(always)]
     pub fn traits(self) -> Traits {
         let slot = slot_of(self);
-        // Without a branch: whether an element has any cannot be predicted.
+        // There is no branch, because it cannot be predicted whether an element has traits.
         let is_known = 0u8.wrapping_sub(u8::from(NAMES[slot] == self.0));
         Traits(TRAITS[slot] & is_known)
     }
 }
 
-/// Eight bytes, ASCII-lower-cased.
+/// Returns the eight bytes in ASCII lower case.
 #[inline(always)]
 fn lower(bytes: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
@@ -93,24 +94,25 @@ fn lower(bytes: u64) -> u64 {
     bytes | is_upper >> 2
 }
 
-/// What an element means, as a set.
+/// What an element means to a crawler, as a set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits(u8);
 
 impl Traits {
-    /// Does not part words: `<b>f</b>oo` is one.
+    /// Does not separate words: `<b>f</b>oo` is one word.
     pub const INLINE: Traits = Traits(1);
     /// Has attributes that matter to a crawler.
     pub const ATTRIBUTES: Traits = Traits(2);
-    /// Its start tag, its end tag, does something beside parting words.
+    /// Its start tag does something besides separating words.
     pub const STARTS: Traits = Traits(4);
+    /// Its end tag does something besides separating words.
     pub const ENDS: Traits = Traits(8);
     /// Its content is not markup.
     pub const RAW: Traits = Traits(16);
     /// Is the root of foreign content.
     pub const FOREIGN: Traits = Traits(32);
 
-    /// Nothing but parting words, or not.
+    /// Reports whether an element has no effect except that it may separate words.
     #[inline(always)]
     pub const fn is_plain(self) -> bool {
         self.0 & !Traits::INLINE.0 == 0
@@ -123,7 +125,7 @@ impl Traits {
 }
 
 const SLOT_BITS: u32 = 8;
-/// Found by trying: no two names of [`MEANINGS`] meet, which the compiler checks.
+/// Found by trying: no two names of [`MEANINGS`] share a slot, which the compiler checks.
 const SLOT_KEY: u64 = 0x5DBE_3023_A906_922F;
 
 #[inline(always)]
@@ -141,7 +143,7 @@ const TABLE: ([u64; 1 << SLOT_BITS], [u8; 1 << SLOT_BITS]) = {
         let mut index = 0;
         while index < elements.len() {
             let slot = slot_of(elements[index]);
-            assert!(names[slot] == 0 || names[slot] == elements[index].0, "two in one slot");
+            assert!(names[slot] == 0 || names[slot] == elements[index].0, "names share a slot");
             names[slot] = elements[index].0;
             traits[slot] |= meaning.0;
             index += 1;
@@ -253,7 +255,7 @@ mod tests {
         for name in names {
             for end in ["> and more that follows", " class=a and more", "/> and so on and on"] {
                 let chunk = format!("<{name}{end}");
-                let (read, at) = TagName::read(chunk.as_bytes(), 1).expect("it ends");
+                let (read, at) = TagName::read(chunk.as_bytes(), 1).expect("a name that ends");
                 assert_eq!((read, at), (TagName::of(name.as_bytes()), 1 + name.len()), "{chunk}");
             }
         }

@@ -6,7 +6,7 @@ use super::meta::RobotsMeta;
 use crate::proto::url::Url;
 use crate::sys::block::BLOCK_BYTES;
 
-/// The element, or the way, that a link was made with.
+/// The element, or other construct, that a link was made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum LinkKind {
@@ -59,11 +59,11 @@ impl Rel {
     }
 }
 
-/// A link as it stands on the page, its references replaced and its ends trimmed; not yet resolved.
+/// A link as written on the page, with references replaced and both ends trimmed; not yet resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link<'a> {
     pub href: &'a str,
-    /// What a reader sees of the link, white space collapsed; empty but for anchors.
+    /// What a reader sees of the link, white space collapsed. Only anchors have such a text.
     pub text: &'a str,
     pub kind: LinkKind,
     pub rel: Rel,
@@ -74,7 +74,8 @@ impl Link<'_> {
         self.rel.has(Rel::NOFOLLOW)
     }
 
-    /// Whether a page may be behind it: not so for stylesheets, icons, preloads and the like.
+    /// Reports whether a page may be behind the link; stylesheets, icons, preloads and the like
+    /// lead to none.
     pub fn leads_to_page(&self) -> bool {
         leads_to_page(self.kind, self.rel)
     }
@@ -93,7 +94,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// The bytes that it is of.
+    /// Returns the bytes of the span.
     pub(super) fn of(self, stored: &[u8]) -> &[u8] {
         &stored[self.start as usize..self.end as usize]
     }
@@ -107,26 +108,27 @@ pub(super) struct LinkEntry {
     pub rel: Rel,
 }
 
-/// Room made with a page's first link.
+/// The number of links for which room is reserved with a page's first link.
 const FIRST_LINK_COUNT: usize = 64;
+/// The bytes of text that are reserved for each of these links.
 const FIRST_LINK_BYTES: usize = 64;
 
-/// One page's answer to "what does it say?".
+/// The result of reading one page.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub robots: RobotsMeta,
-    /// The WHATWG name of the charset the page was read in.
+    /// The WHATWG name of the charset in which the page was read.
     pub charset: &'static str,
-    /// Links that lead to pages and are beyond what [`LinkTerms`] allow, as often as they stand
-    /// there.
+    /// The number of links that lead to pages but are beyond what [`LinkTerms`] allows; each
+    /// occurrence counts.
     pub link_over_count: u32,
-    /// Links too long to be kept.
+    /// The number of links that were too long to be kept.
     pub link_cut_count: u32,
     pub(super) terms: LinkTerms,
-    /// Once there are so many links that each is looked at.
+    /// Made once the page has so many links that each further one is judged.
     crowd: Option<Box<Crowd>>,
     pub(super) text: String,
-    /// What was stored so far, unchecked; empty once [`settled`](Page::settle).
+    /// The bytes stored so far, not yet checked as UTF-8; empty once [`settled`](Page::settle).
     stored: Vec<u8>,
     pub(super) links: Vec<LinkEntry>,
     pub(super) title: Option<Span>,
@@ -136,28 +138,28 @@ pub struct Page {
 }
 
 impl Page {
-    /// Memory that it takes beside itself.
+    /// Returns the bytes of memory that the page takes on the heap.
     pub fn held_bytes(&self) -> usize {
         let links_bytes = self.links.capacity() * size_of::<LinkEntry>();
         self.text.capacity() + self.stored.capacity() + links_bytes
     }
 
-    /// The first title, white space collapsed.
+    /// Returns the first title, white space collapsed.
     pub fn title(&self) -> Option<&str> {
         self.title.map(|span| self.str(span))
     }
 
-    /// The `href` of the first `base` that has one, unresolved.
+    /// Returns the `href` of the first `base` that has one, unresolved.
     pub fn base(&self) -> Option<&str> {
         self.base.map(|span| self.str(span))
     }
 
-    /// The `href` of the first `<link rel=canonical>`, unresolved.
+    /// Returns the `href` of the first `<link rel=canonical>`, unresolved.
     pub fn canonical(&self) -> Option<&str> {
         self.canonical.map(|span| self.str(span))
     }
 
-    /// From `<html lang>`, or else from a Content-Language meta.
+    /// Returns the language from `<html lang>`, or else from a Content-Language meta.
     pub fn language(&self) -> Option<&str> {
         self.language.map(|span| self.str(span))
     }
@@ -166,7 +168,7 @@ impl Page {
         self.links.len()
     }
 
-    /// In page order.
+    /// Returns the links in page order.
     pub fn links(&self) -> impl ExactSizeIterator<Item = Link<'_>> {
         self.links.iter().map(|entry| Link {
             href: self.str(entry.href),
@@ -176,8 +178,9 @@ impl Page {
         })
     }
 
-    /// What the links of the page at `page_url` are relative to. The base holds for the whole page,
-    /// also for links that stand before it; one that is no http(s) URL is ignored.
+    /// Returns the URL that relative links of the page at `page_url` are resolved against. The base
+    /// holds for the whole page, also for links that stand before it; a base that is no http(s) URL
+    /// is ignored.
     pub fn base_url(&self, page_url: &Url) -> Url {
         match self.base().map(|base| page_url.join(base)) {
             Some(Ok(base)) => base,
@@ -189,8 +192,8 @@ impl Page {
         &self.text[span.start as usize..span.end as usize]
     }
 
-    /// Adds a link if it is to be kept, and counts it otherwise. `cut`: not the whole of it is
-    /// known.
+    /// Adds a link if it is to be kept, and counts it otherwise. `cut` says that `href` is
+    /// incomplete, because it was too long.
     pub(super) fn add_link(&mut self, kind: LinkKind, rel: Rel, href: &[u8], cut: bool) {
         if cut {
             self.link_cut_count = self.link_cut_count.saturating_add(1);
@@ -201,7 +204,7 @@ impl Page {
         }
     }
 
-    /// Whether there are so many links that the next must be looked at.
+    /// Reports whether the page has so many links that the next one must be judged.
     #[inline(always)]
     pub(super) fn is_crowded(&self) -> bool {
         self.links.len() >= self.terms.count_max()
@@ -218,17 +221,18 @@ impl Page {
         admission == Admission::Kept
     }
 
-    /// Before a link is added.
+    /// Reserves room before the first link is added.
     #[inline(always)]
     pub(super) fn make_room(&mut self) {
         if self.links.is_empty() {
-            // Enough for most pages: growing to it in steps took longer than all else here.
+            // This is enough for most pages: growing in steps took longer than everything else
+            // here.
             self.links.reserve(FIRST_LINK_COUNT);
             self.stored.reserve(FIRST_LINK_COUNT * FIRST_LINK_BYTES);
         }
     }
 
-    /// Stores bytes that should be UTF-8; they can be read when the page is settled.
+    /// Stores bytes that should be UTF-8; they can be read once the page is settled.
     #[inline]
     pub(super) fn store(&mut self, bytes: &[u8]) -> Span {
         let start = self.stored.len() as u32;
@@ -236,8 +240,9 @@ impl Page {
         Span { start, end: self.stored.len() as u32 }
     }
 
-    /// As [`store`](Page::store) of the first `len` bytes of a block: what is behind them is copied
-    /// as well and forgotten, for a copy of any length is a call that takes as long as the rest.
+    /// Stores the first `len` bytes of a block, as [`store`](Page::store) does. The whole block is
+    /// copied and what is behind `len` is dropped, because a copy of variable length is a call that
+    /// takes as long as all the rest.
     #[inline(always)]
     pub(super) fn store_short(&mut self, block: &[u8; BLOCK_BYTES], len: usize) -> Span {
         let start = self.stored.len();
@@ -246,13 +251,14 @@ impl Page {
         Span { start: start as u32, end: self.stored.len() as u32 }
     }
 
-    /// Nothing more is stored. All is checked at once, which is many times as fast as string by
-    /// string; where it is not UTF-8 it is gone through span by span, and replaced.
+    /// Checks and keeps all that was stored; nothing can be stored afterwards. One check of
+    /// everything is many times as fast as one per string. If it fails, each span is gone through
+    /// and its malformed parts are replaced.
     pub(super) fn settle(&mut self) {
         self.crowd = None;
         let stored = std::mem::take(&mut self.stored);
         match String::from_utf8(stored) {
-            // A string may end within a character that the next one goes on with.
+            // A string may end within a character whose other bytes begin the next string.
             Ok(text) if self.spans().all(|span| text.is_char_boundary(span.end as usize)) => {
                 self.text = text;
             }

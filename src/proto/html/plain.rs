@@ -1,10 +1,10 @@
-//! Plain elements by the bytes of their names: most tags of a page, told by one look-up.
+//! Recognises plain elements by the bytes of their names: most tags of a page, in one look-up.
 //!
-//! A plain element does nothing but part words, or not: [`Traits::is_plain`]. The names here are
-//! the common ones, of up to seven bytes, in lower case, so that a name with the slash of its end
-//! tag fits in a `u64`, and a hit says at once that the name was well formed and which kind of tag
-//! it is. What is not found may be plain all the same; `name` knows, for some 60 instructions where
-//! this takes 20.
+//! A plain element has no effect except that it may separate words: [`Traits::is_plain`]. The table
+//! here has the common names, of up to seven bytes, in lower case. A name with the slash of its end
+//! tag fits in a `u64`, so a hit says at once that the name was well formed and which kind of tag
+//! it is. A name that is not found may be plain all the same; the module `name` can tell, in some
+//! 60 instructions where this takes 20.
 
 use super::name::{TagName, Traits};
 use crate::sys::scan::{Lanes, Native, WINDOW_BYTES};
@@ -12,7 +12,7 @@ use crate::sys::scan::{Lanes, Native, WINDOW_BYTES};
 /// A tag that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
-    /// The name as a number, its first byte lowest; behind the slash of an end tag.
+    /// The name as a number, its first byte lowest; for an end tag the slash comes first.
     number: u64,
     /// Where the name ends.
     pub end: usize,
@@ -24,12 +24,12 @@ const IS_INLINE: u8 = 1;
 const IS_END_TAG: u8 = 2;
 
 impl Plain {
-    /// The tag that a window, of what stands behind a `<`, begins with.
+    /// Reads the tag at the start of a window, which begins behind a `<`.
     #[inline(always)]
     pub fn read(window: &[u8; WINDOW_BYTES]) -> Option<Plain> {
         let lanes = Native::load(window);
-        // More than ends a name, and less: a hit has neither between its bytes. Of the first byte
-        // it is not asked: that may be a slash.
+        // This set has every byte that ends a name, and others; no name in the table has one of
+        // them inside. The first byte is masked out, because it may be the slash of an end tag.
         let ends = (lanes.at_most(b'/') | lanes.equal(b'>')).mask() & !1;
         let end = ends.trailing_zeros();
         if end > NUMBER_BYTES {
@@ -47,7 +47,7 @@ impl Plain {
         self.kind & IS_END_TAG != 0
     }
 
-    /// Where the name begins.
+    /// Returns where the name begins.
     #[inline(always)]
     pub fn start(self) -> usize {
         usize::from(self.is_end_tag())
@@ -64,11 +64,12 @@ impl Plain {
     }
 }
 
-/// A slash and the longest name.
+/// The length of a slash and the longest name.
 const NUMBER_BYTES: u32 = 8;
 
 const SLOT_BITS: u32 = 10;
-/// Found by trying: no two names meet, nor one and no name at all, which the compiler checks.
+/// Found by trying: no two names share a slot, and none has the slot of the empty name. The
+/// compiler checks it.
 const SLOT_KEY: u64 = 0x8BE4_8B07_09BD_B3D1;
 
 #[inline(always)]
@@ -80,7 +81,7 @@ static NUMBERS: [u64; 1 << SLOT_BITS] = TABLE.0;
 static KINDS: [u8; 1 << SLOT_BITS] = TABLE.1;
 const TABLE: ([u64; 1 << SLOT_BITS], [u8; 1 << SLOT_BITS]) = {
     let (mut numbers, mut kinds) = ([0; 1 << SLOT_BITS], [0; 1 << SLOT_BITS]);
-    // Where no name at all is looked for: an entry that it is not.
+    // The empty name has number 0 and so slot 0; this entry keeps it from being found.
     numbers[0] = 1;
     let mut index = 0;
     while index < 2 * (INLINE.len() + PARTING.len()) {
@@ -88,11 +89,11 @@ const TABLE: ([u64; 1 << SLOT_BITS], [u8; 1 << SLOT_BITS]) = {
         let is_inline = index_of_name < INLINE.len();
         let name =
             if is_inline { INLINE[index_of_name] } else { PARTING[index_of_name - INLINE.len()] };
-        assert!(name.len() < NUMBER_BYTES as usize, "a slash has room beside it");
+        assert!(name.len() < NUMBER_BYTES as usize, "a name and a slash must fit in a number");
         let number = number_of(name.as_bytes());
         let number = if is_end_tag { number << 8 | b'/' as u64 } else { number };
         let slot = slot_of(number);
-        assert!(numbers[slot] == 0, "two in one slot");
+        assert!(numbers[slot] == 0, "two names share a slot");
         numbers[slot] = number;
         let inline = if is_inline { IS_INLINE } else { 0 };
         kinds[slot] = inline | if is_end_tag { IS_END_TAG } else { 0 };
@@ -172,7 +173,7 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
-        // The byte that ends it is for the caller to judge.
+        // The byte that ends the name is for the caller to judge.
         assert_eq!(read("p\0>").map(|plain| plain.end), Some(1));
     }
 }

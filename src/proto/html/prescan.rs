@@ -1,11 +1,12 @@
-//! The search for a declared charset in a page's first bytes, before any parsing (WHATWG HTML
-//! 13.2.3.2, "prescan a byte stream to determine its encoding").
+//! Searches a page's first bytes for a declared charset, before any parsing (WHATWG HTML 13.2.3.2,
+//! "prescan a byte stream to determine its encoding").
 
 use super::meta::charset_label;
 use super::tokenizer::is_space;
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFINED};
 
-/// The encoding that a `meta` in `head` declares. A declaration cut by the end of `head` is none.
+/// Returns the encoding that a `meta` in `head` declares. A declaration cut by the end of `head`
+/// does not count.
 pub fn prescan(head: &[u8]) -> Option<&'static Encoding> {
     if head.starts_with(b"<\0?\0x\0") {
         return Some(UTF_16LE);
@@ -17,7 +18,7 @@ pub fn prescan(head: &[u8]) -> Option<&'static Encoding> {
     loop {
         rest = &rest[memchr::memchr(b'<', rest)?..];
         if rest.starts_with(b"<!--") {
-            // The dashes may be those of `<!--` itself.
+            // The two dashes may be those of `<!--` itself.
             rest = &rest[2 + memchr::memmem::find(&rest[2..], b"-->")? + 3..];
         } else if rest.get(1..5).is_some_and(|name| name.eq_ignore_ascii_case(b"meta"))
             && rest.get(5).is_some_and(|byte| is_space(*byte) || *byte == b'/')
@@ -38,8 +39,8 @@ pub fn prescan(head: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// The encoding that a label in a page means: what calls itself UTF-16 yet could be read up to here
-/// is UTF-8.
+/// Returns the encoding that a label in a page means. A page that calls itself UTF-16, yet could be
+/// read up to the label, is UTF-8.
 pub fn declared(label: &[u8]) -> Option<&'static Encoding> {
     let encoding = Encoding::for_label(label)?;
     Some(match encoding {
@@ -54,11 +55,12 @@ fn is_tag(rest: &[u8]) -> bool {
     name.first().is_some_and(u8::is_ascii_alphabetic)
 }
 
-/// `None`: the bytes ran out. `Some(None)`: no encoding declared in this element.
+/// Reads a `meta` element. `None`: the bytes ran out. `Some(None)`: this element declares no
+/// encoding.
 #[expect(clippy::option_option)]
 fn read_meta(rest: &mut &[u8]) -> Option<Option<&'static Encoding>> {
-    // Of the names that count, those that came: the first of each is the one. To remember all names
-    // would cost the square of their number.
+    // Which of the names that count have come; only the first attribute of each name counts. A list
+    // of all names would take time that grows with the square of their number.
     const NAMES: [&[u8]; 3] = [b"http-equiv", b"content", b"charset"];
     let mut seen = [false; NAMES.len()];
     let mut got_pragma = false;
@@ -89,13 +91,13 @@ fn read_meta(rest: &mut &[u8]) -> Option<Option<&'static Encoding>> {
 }
 
 struct Attribute {
-    /// Lower-cased.
+    /// The name in lower case.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// "Get an attribute". `None`: the bytes ran out. `Some(None)`: the tag's end; `rest` is at its
-/// `>`.
+/// Does the standard's "get an attribute". `None`: the bytes ran out. `Some(None)`: the tag's end;
+/// `rest` is at its `>`.
 #[expect(clippy::option_option)]
 fn next_attribute(rest: &mut &[u8]) -> Option<Option<Attribute>> {
     skip_while(rest, |byte| is_space(byte) || byte == b'/')?;
@@ -149,7 +151,7 @@ mod tests {
         assert_eq!(found("<meta a a=b charset=koi8-r a=charset>"), Some("KOI8-R"));
         let content = "content='text/html; charset=gbk'";
         let twice = format!("<meta http-equiv=x http-equiv=content-type {content}>");
-        assert_eq!(found(&twice), None, "a pragma that came second is none");
+        assert_eq!(found(&twice), None, "only the first http-equiv counts");
         let pragma = format!("<meta {content} {content} http-equiv=Content-Type>");
         assert_eq!(found(&pragma), Some("GBK"));
     }

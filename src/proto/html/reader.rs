@@ -1,9 +1,10 @@
-//! The page reader: bytes of a body in, a [`Page`] and its visible text out.
+//! The page reader: the bytes of a body go in, a [`Page`] and its visible text come out.
 //!
 //! Bytes flow through [`charset`](super::charset) and the [tokenizer](super::tokenizer) into a
-//! [`Collector`], which keeps what a crawler wants of the tags and hands visible text on as it
+//! [`Collector`], which keeps what a crawler needs from the tags and hands visible text on as it
 //! comes. Memory is bounded by `limits`, whatever the page: links by number (or, without a limit,
-//! by the page's size) and length, title and anchor texts by length, and no stack of open elements.
+//! by the page's size) and by length, title and anchor texts by length, and there is no stack of
+//! open elements. A reader belongs to one page and stays on one core.
 
 use super::charset::Decoder;
 use super::collector::{Collector, CollectorSink};
@@ -11,25 +12,25 @@ use super::crowd::LinkTerms;
 use super::page::Page;
 use super::tokenizer::Tokenizer;
 
-/// Takes the visible text of a page: not scripts, styles, templates, title or `noscript`. Pieces
-/// are UTF-8 except where the page is not, end anywhere, and have a space where a block begins or
-/// ends; of the white space that follows a tag at most one is handed on, but to one that
-/// [takes blanks](TextSink::TAKES_BLANKS). Any `FnMut(&[u8])` is one.
+/// Takes the visible text of a page, which is all but scripts, styles, templates, title and
+/// `noscript`. Pieces are UTF-8 except where the page is not, may end anywhere, and have a space
+/// where a block begins or ends. Of the white space behind a tag at most one blank is handed on,
+/// except to a sink that [takes blanks](TextSink::TAKES_BLANKS). Any `FnMut(&[u8])` is a sink.
 pub trait TextSink {
-    /// When false, text is not even looked for.
+    /// When false, the reader does not even look for text.
     const WANTED: bool = true;
-    /// White space is handed on as it stands, and a break wherever there is one: to tell which of
-    /// them matter costs more than they do, for one that looks for words.
+    /// When true, white space is handed on unchanged, and every break is handed on. For a sink that
+    /// looks for words, it costs more to find the blanks that matter than to take them all.
     const TAKES_BLANKS: bool = false;
     fn text(&mut self, piece: &[u8]);
-    /// A space, if there `is_break`.
+    /// Hands on a space if `is_break`.
     #[inline]
     fn part(&mut self, is_break: bool) {
         if is_break {
             self.text(b" ");
         }
     }
-    /// A space, if there `is_break`, and `chunk[start..stop]`, which may be empty.
+    /// Hands on a space if `is_break`, then `chunk[start..stop]`, which may be empty.
     #[inline]
     fn run(&mut self, is_break: bool, chunk: &[u8], start: usize, stop: usize) {
         if is_break {
@@ -41,7 +42,7 @@ pub trait TextSink {
     }
 }
 
-/// For callers that want links only.
+/// A sink for callers that want links only.
 pub struct NoText;
 
 impl TextSink for NoText {
@@ -55,7 +56,7 @@ impl<F: FnMut(&[u8])> TextSink for F {
     }
 }
 
-/// See the module. One page's, on one core.
+/// Reads one page on one core; see the module.
 #[derive(Default)]
 pub struct PageReader {
     decoder: Decoder,
@@ -64,24 +65,25 @@ pub struct PageReader {
 }
 
 impl PageReader {
-    /// Memory for what it has found so far.
+    /// Returns the bytes of memory that its findings take so far.
     pub fn held_bytes(&self) -> usize {
         self.collector.held_bytes()
     }
 
-    /// `header_charset`: the charset parameter of the Content-Type header, if any.
+    /// Makes a reader. `header_charset` is the charset parameter of the Content-Type header, if
+    /// any.
     pub fn new(header_charset: Option<&str>) -> PageReader {
         PageReader { decoder: Decoder::new(header_charset), ..PageReader::default() }
     }
 
-    /// Which links of the page are kept; before its first byte.
+    /// Sets which links of the page are kept. To be called before the first byte.
     pub fn with_links(mut self, terms: LinkTerms) -> PageReader {
         self.collector.set_links(terms);
         self
     }
 
-    /// A new reader in a box, made in its place: a move of its two kilobytes would take longer than
-    /// to make it.
+    /// Makes a new reader in a box, in its place: moving its two kilobytes would take longer than
+    /// making it.
     pub fn boxed<With: Default>(
         header_charset: Option<&str>,
         terms: LinkTerms,
@@ -92,7 +94,7 @@ impl PageReader {
         boxed
     }
 
-    /// Takes the next bytes of the body, content coding removed.
+    /// Takes the next bytes of the body, with any content coding already removed.
     pub fn push<T: TextSink>(&mut self, bytes: &[u8], text: &mut T) {
         let PageReader { decoder, tokenizer, collector } = self;
         decoder.push(bytes, &mut |piece| {
@@ -101,12 +103,13 @@ impl PageReader {
         });
     }
 
-    /// The body is over, or cut here.
+    /// Ends the page, because the body is over or was cut here.
     pub fn finish<T: TextSink>(mut self, text: &mut T) -> Page {
         self.end(text)
     }
 
-    /// [`finish`](PageReader::finish) where the reader stands. It is of no use after that.
+    /// Does what [`finish`](PageReader::finish) does without consuming the reader, which must not
+    /// be used afterwards.
     pub fn end<T: TextSink>(&mut self, text: &mut T) -> Page {
         let PageReader { decoder, tokenizer, collector } = self;
         decoder.finish(&mut |piece| {

@@ -1,17 +1,17 @@
 //! Character references (`&amp;`, `&#8217;`): the full table of the HTML standard, longest match,
 //! and the rules that differ inside attributes (WHATWG HTML 13.2.5.72 to 13.2.5.80).
 //!
-//! The table is text, one name a line in byte order: `name !c6` is a name that is also valid
-//! without its semicolon, `name 2242 338` one that stands for two characters. Its line index is
-//! built by the compiler; a look-up is a binary search, over names in the text itself, among those
-//! with the same first letter.
+//! The table is text, one name a line in byte order. A line `name !c6` is a name that is also valid
+//! without its semicolon; a line `name 2242 338` is a name for two characters. The compiler builds
+//! an index of its lines. A look-up is a binary search over the names in the text itself, among
+//! those with the same first letter.
 
-/// What stands at an ampersand.
+/// The result of reading at an ampersand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// More bytes are needed to tell.
+    /// More bytes are needed to decide.
     Incomplete,
-    /// Plain text: the ampersand stands for itself.
+    /// There is no reference: the ampersand stands for itself.
     None,
     /// `byte_count` bytes after the ampersand stand for these one or two characters.
     Found { byte_count: usize, first: char, second: Option<char> },
@@ -25,9 +25,9 @@ pub enum Place {
 
 /// The longest name, without its semicolon: `CounterClockwiseContourIntegral`.
 const NAME_BYTES_MAX: usize = 31;
-/// The longest name, its ampersand, and the byte that decides.
+/// The longest name with its ampersand and the byte that decides.
 pub const HELD_BYTES_MAX: usize = NAME_BYTES_MAX + 2;
-/// The longest and the shortest of the names that need no semicolon.
+/// The longest and the shortest name that needs no semicolon.
 const LEGACY_BYTES_MAX: usize = 6;
 const LEGACY_BYTES_MIN: usize = 2;
 
@@ -35,7 +35,8 @@ const TABLE: &[u8] = include_bytes!("entities.txt");
 const NAME_COUNT: usize = 2125;
 static LINES: [u16; NAME_COUNT] = line_starts();
 
-/// Reads the reference whose ampersand stands just before `bytes`. `last`: nothing follows `bytes`.
+/// Reads the reference whose ampersand stands just before `bytes`. `last` says that nothing follows
+/// `bytes`.
 pub fn read(bytes: &[u8], place: Place, last: bool) -> Reference {
     match bytes.first() {
         None if last => Reference::None,
@@ -46,8 +47,8 @@ pub fn read(bytes: &[u8], place: Place, last: bool) -> Reference {
     }
 }
 
-/// Appends what `raw`, a whole value or text, means: references replaced, line ends normalised, NUL
-/// replaced.
+/// Appends the meaning of `raw`, a whole value or text: references replaced, line ends normalised,
+/// NUL replaced.
 pub fn decode(raw: &[u8], place: Place, out: &mut Vec<u8>) {
     let mut rest = raw;
     while let Some(index) = memchr::memchr3(b'&', b'\r', 0, rest) {
@@ -77,9 +78,9 @@ pub fn push_char(out: &mut Vec<u8>, character: char) {
     out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Puts `raw`, a reference that is still growing, into `held`. A numeric one (`&#000…`) is made
-/// shorter without changing its meaning, so that one of any length is carried between chunks in a
-/// few bytes.
+/// Puts `raw`, a reference that is not complete yet, into `held`. A numeric one (`&#000…`) is
+/// shortened without changing its meaning, so that a reference of any length is carried between
+/// chunks in a few bytes.
 pub fn hold(raw: &[u8], held: &mut Vec<u8>) {
     held.clear();
     let digits_start = match raw.get(..3) {
@@ -89,11 +90,11 @@ pub fn hold(raw: &[u8], held: &mut Vec<u8>) {
     };
     let (prefix, digits) = raw.split_at(digits_start);
     let zero_count = digits.iter().take_while(|byte| **byte == b'0').count();
-    // One digit stays: a reference without any is not a reference.
+    // One digit stays, because a reference without any digit is not a reference.
     let is_zero = zero_count > 0 && zero_count == digits.len();
     let digits = &digits[zero_count - usize::from(is_zero)..];
     held.extend_from_slice(prefix);
-    // Nine digits are beyond U+10FFFF in either base, and stay so.
+    // Nine digits exceed U+10FFFF in either base, and more digits do not change that.
     held.extend_from_slice(&digits[..digits.len().min(9)]);
 }
 
@@ -118,7 +119,8 @@ fn read_numeric(bytes: &[u8], last: bool) -> Reference {
     }
 }
 
-/// 13.2.5.80: what is no character becomes U+FFFD, and the C1 range is read as windows-1252.
+/// Returns the character of a numeric reference (13.2.5.80): a number that is no character becomes
+/// U+FFFD, and the C1 range is read as windows-1252.
 fn numeric_char(value: u32) -> char {
     #[rustfmt::skip]
     const C1: [u16; 32] = [
@@ -135,7 +137,7 @@ fn numeric_char(value: u32) -> char {
     char::from_u32(value).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Nine of ten names on real pages, without a search.
+/// Reads the names that make up nine of ten references on real pages, without a search.
 #[inline]
 fn read_common(bytes: &[u8]) -> Option<Reference> {
     const COMMON: [(&[u8], char); 6] = [
@@ -151,7 +153,7 @@ fn read_common(bytes: &[u8]) -> Option<Reference> {
 }
 
 fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
-    // Names are alphanumeric, so one with a semicolon can only be the whole run.
+    // Names are alphanumeric, so a name with a semicolon can only be the whole run.
     let run = bytes.iter().take(NAME_BYTES_MAX + 1);
     let run = run.take_while(|byte| byte.is_ascii_alphanumeric()).count();
     if run == bytes.len() && !last && run <= NAME_BYTES_MAX {
@@ -165,7 +167,7 @@ fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
     {
         return entry.found(run + 1);
     }
-    // Most ampersands in addresses begin a parameter, and no name.
+    // Most ampersands in addresses begin a parameter, not a name.
     if !begins_legacy(bytes) {
         return Reference::None;
     }
@@ -184,15 +186,15 @@ fn read_named(bytes: &[u8], place: Place, last: bool) -> Reference {
     Reference::None
 }
 
-/// Whether a name that needs no semicolon begins with these two bytes.
+/// Reports whether a name that needs no semicolon may begin with the first two of these bytes.
 #[inline]
 fn begins_legacy(bytes: &[u8]) -> bool {
     let [first, second, ..] = bytes else { return false };
     LEGACY_HEADS[usize::from(first & 0x7F)] >> (second & 0x3F) & 1 == 1
 }
 
-/// By a legacy name's first byte: a bit for each second one. A digit may pass for a letter, which
-/// costs a search and no more.
+/// For the first byte of a legacy name, a bit for each possible second byte. A digit may be taken
+/// for a letter, which costs a search and nothing else.
 static LEGACY_HEADS: [u64; 128] = {
     let mut heads = [0; 128];
     let mut at = 0;
@@ -243,7 +245,7 @@ fn name_at(start: u16) -> &'static [u8] {
     &line[..end]
 }
 
-/// By a name's first byte: how many names begin with a smaller one.
+/// For each first byte, how many names begin with a smaller one.
 static FIRST_LINES: [u16; 129] = {
     let starts = line_starts();
     let mut first_lines = [NAME_COUNT as u16; 129];
@@ -260,7 +262,7 @@ static FIRST_LINES: [u16; 129] = {
 };
 
 const fn line_starts() -> [u16; NAME_COUNT] {
-    assert!(TABLE.len() <= u16::MAX as usize, "an index of two bytes reaches every line");
+    assert!(TABLE.len() <= u16::MAX as usize, "an index of two bytes must reach every line");
     let mut starts = [0u16; NAME_COUNT];
     let mut line = 0;
     let mut at = 0;

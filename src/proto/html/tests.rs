@@ -1,4 +1,4 @@
-//! The page reader on small pages, one rule each, and on hostile ones.
+//! Tests of the page reader on small pages, one rule each, and on hostile ones.
 
 use super::*;
 use crate::base::limits::{
@@ -16,7 +16,7 @@ fn read_chunks<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> (Page, String) {
     (page, String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Reads whole and byte by byte, without and with text, and insists on one result.
+/// Reads whole and byte by byte, without and with text, and checks that the results are the same.
 fn read(html: &str) -> (Page, String) {
     let (page, text) = read_chunks(std::iter::once(html.as_bytes()));
     let (by_byte, by_byte_text) = read_chunks(html.as_bytes().chunks(1));
@@ -35,7 +35,7 @@ fn hrefs(html: &str) -> Vec<String> {
     read(html).0.links().map(|link| link.href.to_owned()).collect()
 }
 
-/// Visible text, its white space collapsed.
+/// Returns the visible text, its white space collapsed.
 fn words(html: &str) -> String {
     read(html).1.split_ascii_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -212,7 +212,7 @@ fn malformed_utf8_in_links_is_replaced() {
     let page = reader.finish(&mut NoText);
     let link = page.links().next().expect("a link");
     assert_eq!((link.href, link.text), ("/\u{fffd}\u{fffd}", ""));
-    // Each alone is malformed, though one after the other they make a character.
+    // Each text alone is malformed, though one behind the other they make a character.
     let mut reader = PageReader::new(Some("utf-8"));
     reader.push(b"<title>t\xC3\xA9</title><a href=/\xC3></a><a href=\xA9></a>", &mut NoText);
     let page = reader.finish(&mut NoText);
@@ -263,8 +263,8 @@ fn a_million_nested_elements_cost_nothing() {
     }
 }
 
-/// Pages of one thing without end. Each was read in time that grows with its length when this was
-/// written; with the square of it, two megabytes would take hours.
+/// Pages that repeat one thing without end. Each was read in time linear in its length when the
+/// test was written; with quadratic time, two megabytes would take hours.
 const FLOODS: [(&str, &str); 24] = [
     ("", "<"),
     ("", "</"),

@@ -1,12 +1,13 @@
 //! What the tokenizer must know of the tree: which content model a start tag opens, and whether a
 //! tag stands in foreign content (SVG, MathML), where `<title>` or `<style/>` are ordinary elements
-//! and `<![CDATA[` is text.
+//! and `<![CDATA[` begins text.
 //!
 //! The standard keeps a whole stack of open elements for this. We keep only its foreign part, as
-//! WHATWG HTML 13.2.6.5 moves it: `svg` and `math` roots, the integration points inside them, and
-//! the HTML tags that break out. Not followed: start tags that the tree builder ignores inside
-//! `select` and `frameset`, and an `</svg>`-less drawing closed by the end tag of an unknown outer
-//! element. `noscript` is parsed as ordinary content, as a browser does with scripting off.
+//! WHATWG HTML 13.2.6.5 changes it: `svg` and `math` roots, the integration points inside them, and
+//! the HTML tags that break out. Two cases are not followed: start tags that the tree builder
+//! ignores inside `select` and `frameset`, and a drawing without `</svg>` that is closed by the end
+//! tag of an unknown outer element. `noscript` is parsed as ordinary content, as a browser does
+//! with scripting off.
 
 use super::name::{TagName, Traits};
 use super::tokenizer::Content;
@@ -21,16 +22,17 @@ enum Space {
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The name space of what stands inside the element.
+    /// The name space of the elements inside this one.
     space: Space,
     name: TagName,
 }
 
-/// The foreign part of the stack of open elements; empty on most of most pages.
+/// The foreign part of the stack of open elements; empty most of the time on most pages.
 #[derive(Default)]
 pub struct Tree {
     stack: Vec<Entry>,
-    /// An attribute of the open start tag that decides, see [`Tree::attribute`].
+    /// Whether an attribute of the open start tag decides what the tag does, see
+    /// [`Tree::attribute`].
     decided: bool,
 }
 
@@ -39,18 +41,19 @@ impl Tree {
         self.stack.last().map_or(Space::Html, |entry| entry.space)
     }
 
-    /// Whether there is nothing foreign around.
+    /// Reports whether there is nothing foreign around this point.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         self.stack.is_empty()
     }
 
-    /// Whether the text at this point may hold a CDATA section.
+    /// Reports whether the text at this point may hold a CDATA section.
     pub fn in_foreign(&self) -> bool {
         self.space() != Space::Html
     }
 
-    /// Whether a start or end tag of this name, standing here, is an SVG or MathML element's.
+    /// Reports whether a start or end tag of this name, standing here, belongs to an SVG or MathML
+    /// element.
     #[inline(always)]
     pub fn is_foreign(&self, name: TagName, traits: Traits) -> bool {
         if self.stack.is_empty() {
@@ -64,7 +67,7 @@ impl Tree {
         self.in_foreign() && !breaks_out(name)
     }
 
-    /// Whether the attributes of this start tag decide what it does to the stack.
+    /// Reports whether the attributes of this start tag decide what it does to the stack.
     #[inline(always)]
     pub fn wants_attributes(&mut self, name: TagName) -> bool {
         self.decided = false;
@@ -109,11 +112,11 @@ impl Tree {
                 return content_of(name);
             }
             _ if self.is_integration_point(name) => Space::Html,
-            // Nested roots are kept so that each end tag closes its own.
+            // Nested roots are kept so that each end tag closes its own root.
             _ if matches!(name, TagName::SVG | TagName::MATH) => space,
             _ => return Content::Data,
         };
-        // Beyond the bound nesting is no longer told apart, which only a hostile page meets.
+        // Beyond the bound further nesting is not tracked, which only a hostile page reaches.
         if !self_closing && self.stack.len() < FOREIGN_DEPTH_MAX {
             self.stack.push(Entry { space: inside, name });
         }
@@ -131,7 +134,7 @@ impl Tree {
     fn end_tag_near_foreign(&mut self, name: TagName) {
         let Some(top) = self.stack.last() else { return };
         if top.space == Space::Html {
-            // Inside an integration point only its own end tag leads out.
+            // Inside an integration point only the point's own end tag leads out.
             if top.name == name {
                 self.stack.pop();
             }
@@ -141,8 +144,8 @@ impl Tree {
         let floor = reach.map_or(0, |index| index + 1);
         match self.stack[floor..].iter().rposition(|entry| entry.name == name) {
             Some(index) => self.stack.truncate(floor + index),
-            // `</div>` in an unclosed drawing: none can be open inside it, so it closes an outer
-            // one.
+            // A `</div>` in an unclosed drawing: no `div` can be open inside the drawing, so the
+            // tag closes one outside.
             None if breaks_out(name) => self.stack.truncate(floor),
             None => {}
         }
@@ -169,7 +172,7 @@ impl Tree {
     }
 }
 
-/// The content model that an HTML start tag opens.
+/// Returns the content model that an HTML start tag opens.
 fn content_of(name: TagName) -> Content {
     match name {
         TagName::SCRIPT => Content::Script,
@@ -182,7 +185,7 @@ fn content_of(name: TagName) -> Content {
     }
 }
 
-/// 13.2.6.5: tags that cannot stand in foreign content and so end it.
+/// Reports whether a tag cannot stand in foreign content and so ends it (13.2.6.5).
 fn breaks_out(name: TagName) -> bool {
     use TagName as T;
     matches!(

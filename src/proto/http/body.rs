@@ -1,8 +1,9 @@
-//! The chunked transfer coding (RFC 9112 7.1), removed without copying.
+//! Removes the chunked transfer coding (RFC 9112 7.1) without copying.
 //!
 //! Size lines and trailers go byte by byte through a state machine; chunk data is lent from the
-//! piece it came in. Extensions and trailers are skipped and bounded. Unlike heads, chunk lines end
-//! in CRLF only: a bare LF there is the classic way to make two readers see two bodies.
+//! piece it came in. Extensions and trailers are skipped and bounded. Unlike lines of a head, chunk
+//! lines must end in CRLF: a bare LF there is the classic way to make two readers see two different
+//! bodies.
 
 use super::HttpError;
 use crate::base::limits::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
@@ -17,7 +18,7 @@ pub(super) enum ChunkEvent<'i> {
 #[derive(Debug, Default)]
 pub(super) struct ChunkReader {
     state: State,
-    /// The chunk's size while its line is read, then what is left of its data.
+    /// The chunk's size while its line is read, then the number of data bytes still to come.
     size: u64,
     line_bytes: usize,
     extension_bytes: usize,
@@ -31,7 +32,7 @@ enum State {
     #[default]
     SizeStart,
     Size,
-    /// Blanks behind the size; the grammar has them only before a `;`.
+    /// Blanks behind the size; the grammar allows them only before a `;`.
     SizeBlank,
     Extension,
     SizeLf,
@@ -40,13 +41,14 @@ enum State {
     DataLf,
     TrailerStart,
     Trailer,
-    /// A CR as a trailer line's first byte: the line should be the empty one.
+    /// A CR was the first byte of a trailer line, so the line should be the empty one.
     TrailerLf,
     End,
 }
 
 impl ChunkReader {
-    /// How much of `piece` was used, and what it led to. `NeedMore` uses all of it.
+    /// Returns how many bytes of `piece` were used, and what they led to. `NeedMore` uses all of
+    /// them.
     pub(super) fn feed<'i>(
         &mut self,
         piece: &'i [u8],
@@ -75,13 +77,13 @@ impl ChunkReader {
         Ok((used, ChunkEvent::End))
     }
 
-    /// The last chunk has come. RFC 9112 8 calls the message complete then, though its trailers may
-    /// be cut.
+    /// Reports whether the last chunk has come. RFC 9112 8 calls the message complete then, though
+    /// its trailers may be cut.
     pub(super) fn has_last_chunk(&self) -> bool {
         self.is_in_trailers() || self.state == State::End
     }
 
-    /// Something was tolerated: the connection should not be used again.
+    /// Reports whether something was tolerated: the connection should not be used again then.
     pub(super) fn was_lenient(&self) -> bool {
         self.lenient
     }
@@ -104,8 +106,8 @@ impl ChunkReader {
                 Ok(State::SizeBlank)
             }
             (State::Size | State::SizeBlank, b';') => {
-                // Skipped unread, so it may be none that the grammar knows (`5;`, an open quote),
-                // and another reader may see its end elsewhere.
+                // Extensions are skipped and not parsed, so this one may be none that the grammar
+                // allows (`5;`, an open quote), and another reader may see its end elsewhere.
                 self.lenient = true;
                 self.count_line_byte()?;
                 Ok(State::Extension)
@@ -143,7 +145,7 @@ impl ChunkReader {
         Ok(())
     }
 
-    /// Trailers are field lines, so LF alone ends one as in a head. None is used.
+    /// Trailers are field lines, so a bare LF ends one, as in a head. No trailer is used.
     fn step_trailer(&mut self, byte: u8) -> Result<State, HttpError> {
         self.trailer_bytes += 1;
         if self.trailer_bytes > TRAILER_BYTES_MAX {
@@ -167,7 +169,8 @@ impl ChunkReader {
 mod tests {
     use super::*;
 
-    /// Body, bytes used and whether the end was reached; fed in pieces of `step`.
+    /// Returns the body, the bytes used and whether the end was reached; feeds pieces of `step`
+    /// bytes.
     fn read(wire: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), HttpError> {
         let (mut reader, mut body, mut at) = (ChunkReader::default(), Vec::new(), 0);
         for piece in wire.chunks(step) {

@@ -1,11 +1,12 @@
-//! The Content-Type field, split (RFC 9110 8.3).
+//! Splits the Content-Type field (RFC 9110 8.3).
 
-/// Borrowed from the field's value. Leniently read: what is not a parameter is skipped.
+/// A media type and its charset, borrowed from the field's value. Reading is lenient: text that is
+/// not a parameter is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentType<'a> {
-    /// `type/subtype` as sent, blanks around it removed; may be empty.
+    /// `type/subtype` as sent, without the blanks around it; may be empty.
     pub mime: &'a [u8],
-    /// The first charset parameter, quotes removed.
+    /// The first charset parameter without its quotes.
     pub charset: Option<&'a [u8]>,
 }
 
@@ -26,7 +27,7 @@ impl<'a> ContentType<'a> {
         parsed
     }
 
-    /// Compares without case, as types are.
+    /// Compares the type with `mime`; media types ignore case.
     pub fn is(&self, mime: &str) -> bool {
         self.mime.eq_ignore_ascii_case(mime.as_bytes())
     }
@@ -36,7 +37,7 @@ impl<'a> ContentType<'a> {
     }
 }
 
-/// Up to the next `;` outside quotes, and what follows it.
+/// Returns the text up to the next `;` outside quotes, and the text behind that `;`.
 fn split_parameter(text: &[u8]) -> (&[u8], &[u8]) {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (index, &byte) in text.iter().enumerate() {
@@ -51,8 +52,8 @@ fn split_parameter(text: &[u8]) -> (&[u8], &[u8]) {
     (text, &[])
 }
 
-/// No charset has an escape in its name, so none is undone. Single quotes are no quotes by the
-/// RFC, but servers write them.
+/// Removes quotes. No charset name needs an escape, so escapes are not undone. The RFC knows no
+/// single quotes, but servers write them.
 fn unquote(value: &[u8]) -> &[u8] {
     match value {
         [b'"', inner @ ..] | [b'\'', inner @ ..] => {

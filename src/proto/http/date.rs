@@ -2,7 +2,7 @@
 
 use crate::base::WallTime;
 
-/// When a server wants to be asked again. What it asks for is the caller's to clamp.
+/// The time at which a server wants to be asked again. The caller clamps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryAfter {
     Seconds(u64),
@@ -11,8 +11,8 @@ pub enum RetryAfter {
 }
 
 impl RetryAfter {
-    /// `None` for what is neither a number nor a date, so also for negative numbers. A number
-    /// beyond u64 is as good as its end.
+    /// Returns `None` for text that is neither a number nor a date, so also for negative numbers. A
+    /// number beyond u64 counts as `u64::MAX`.
     pub fn parse(value: &[u8]) -> Option<RetryAfter> {
         let value = value.trim_ascii();
         if !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
@@ -21,7 +21,7 @@ impl RetryAfter {
         parse_date(value).map(RetryAfter::At)
     }
 
-    /// Seconds from `now`; zero for a date that has passed.
+    /// Returns the seconds from `now`, zero for a date that has passed.
     pub fn seconds_from(self, now: WallTime) -> u64 {
         match self {
             RetryAfter::Seconds(seconds) => seconds,
@@ -30,8 +30,9 @@ impl RetryAfter {
     }
 }
 
-/// Unix seconds of an IMF-fixdate, RFC 850 date or asctime date; the weekday is not checked, and
-/// the zone is GMT whatever it says. `None` for what is no date, and for dates before 1970.
+/// Returns the Unix seconds of an IMF-fixdate, an RFC 850 date or an asctime date. The weekday is
+/// not checked, and the zone is taken for GMT whatever the text says. Returns `None` for text that
+/// is not a date, and for dates before 1970.
 pub fn parse_date(value: &[u8]) -> Option<u64> {
     let mut words = value
         .split(|byte| b" ,-".contains(byte))
@@ -39,7 +40,8 @@ pub fn parse_date(value: &[u8]) -> Option<u64> {
         .skip_while(|word| weekday(word));
     let (first, second, third, fourth) =
         (words.next()?, words.next()?, words.next()?, words.next()?);
-    // asctime has the month first: "Nov 6 08:49:37 1994"; others the day: "06 Nov 1994 08:49:37".
+    // asctime puts the month first: "Nov 6 08:49:37 1994"; the others put the day first: "06 Nov
+    // 1994 08:49:37".
     let (day, month, year, time) = match month(first) {
         Some(month) => (second, month, fourth, third),
         None => (first, month(second)?, third, fourth),
@@ -64,15 +66,15 @@ fn weekday(word: &[u8]) -> bool {
     start.is_some_and(|start| DAYS.iter().any(|day| start.eq_ignore_ascii_case(day)))
 }
 
-/// 1 to 12.
+/// Returns the number of the month, 1 to 12.
 fn month(word: &[u8]) -> Option<u64> {
     const MONTHS: &[u8; 36] = b"janfebmaraprmayjunjulaugsepoctnovdec";
     let mut months = MONTHS.chunks_exact(3);
     months.position(|month| word.eq_ignore_ascii_case(month)).map(|index| index as u64 + 1)
 }
 
-/// Two digits are RFC 850's. The RFC wants them within 50 years of now; a fixed pivot needs no
-/// clock and differs only for dates that no live server sends.
+/// Reads a year of four digits, or of two as in RFC 850. The RFC wants two-digit years within 50
+/// years of now; a fixed pivot needs no clock and differs only for dates that no live server sends.
 fn full_year(digits: &[u8]) -> Option<u64> {
     match (digits.len(), number(digits)?) {
         (2, year @ 70..) => Some(1900 + year),
@@ -106,7 +108,7 @@ fn days_in_month(year: u64, month: u64) -> u64 {
     }
 }
 
-/// The inverse of [`WallTime::civil`], for years from 1970 on.
+/// Returns the days since 1970-01-01: the inverse of [`WallTime::civil`], for years from 1970 on.
 fn days_from_epoch(year: u64, month: u64, day: u64) -> u64 {
     let shifted_year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (shifted_year / 400, shifted_year % 400);

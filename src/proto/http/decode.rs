@@ -1,17 +1,19 @@
-//! Content codings taken off a body as it streams by: gzip, deflate, br, zstd (RFC 9110 8.4).
+//! Removes content codings from a body as it streams by: gzip, deflate, br, zstd (RFC 9110 8.4).
 //!
-//! A [`Decoder`] is a chain of stages, the last coding applied first. Body pieces flow in by
-//! [`Decoder::push`], decoded pieces flow to the caller's sink; without a coding they pass as they
-//! are. Every stage's output is bounded, in bytes and against what came over the wire, so a bomb
-//! inside a bomb is met where it unpacks. What earlier pieces decoded to has been delivered when an
-//! error comes, and in most codings what the failing piece did, too (br keeps it back).
+//! A [`Decoder`] owns a chain of stages, the last coding applied first. Body pieces flow in by
+//! [`Decoder::push`], decoded pieces flow to the caller's sink; without a coding they pass
+//! unchanged. The output of every stage is bounded, in bytes and relative to what came over the
+//! wire, so a bomb inside a bomb is found where it unpacks. When an error comes, the output of all
+//! earlier pieces has been delivered, and in most codings also what the failing piece gave before
+//! the error (br keeps it back).
 //!
-//! Verdicts are the same however the body is cut, but for two: the ratio is taken over what was
-//! pushed so far, so a body at its very edge may pass in one cut and not in another; and of stacked
-//! codings that are both broken, which one says so depends on the cut.
+//! The verdict is the same however the body is cut, with two exceptions. The ratio is taken over
+//! what was pushed so far, so a body at the very limit may pass in one cut and not in another. If
+//! two stacked codings are both broken, it depends on the cut which one reports it.
 //!
 //! Each core owns a [`DecoderPool`] that lends contexts. A pooled zstd context beat a fresh one in
-//! every run of `benches/http.rs`; for gzip no gain has been measured, and br cannot be pooled.
+//! every run of `benches/http.rs`; for gzip no gain has been measured, and br contexts cannot be
+//! pooled.
 
 use super::inflate::{Deflate, Gzip, Output};
 use crate::base::limits::{
@@ -34,25 +36,25 @@ pub enum Coding {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DecodeError {
-    /// A coding that we did not offer: keep the body as it came.
+    /// A coding that we cannot remove. The body should be kept as it came.
     UnknownCoding,
-    /// More than [`CONTENT_CODING_COUNT_MAX`].
+    /// There are more than [`CONTENT_CODING_COUNT_MAX`] codings.
     TooManyCodings,
-    /// Not that coding's format, or its checksum does not match.
+    /// The body is not in that coding's format, or its checksum does not match.
     Corrupt(Coding),
     /// The input ended before the coding's own end.
     Cut(Coding),
-    /// The pool's bound was reached; exactly so many bytes were delivered.
+    /// The pool's bound was reached; the sink got exactly that many bytes.
     TooLarge,
-    /// Unpacks to more than [`DECODED_RATIO_MAX`] times what came.
+    /// The body unpacks to more than [`DECODED_RATIO_MAX`] times what came over the wire.
     Bomb,
-    /// A zstd frame that wants a window above [`ZSTD_WINDOW_LOG_MAX`].
+    /// A zstd frame needs a window above [`ZSTD_WINDOW_LOG_MAX`].
     WindowTooLarge,
-    /// No memory for a context.
+    /// There was no memory for a context.
     Exhausted,
 }
 
-/// What goes wrong inside a stage, before its coding is known.
+/// An error inside a stage, before its coding is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Corrupt,
@@ -61,7 +63,7 @@ pub(super) enum Fault {
 }
 
 impl DecodeError {
-    /// As the index spells it.
+    /// Returns the name of the error in the index.
     pub fn name(self) -> &'static str {
         match self {
             DecodeError::UnknownCoding => "unknown_coding",
@@ -94,15 +96,16 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 pub struct Decoder {
-    /// In the order in which they see the body: the last coding of the header first.
+    /// The stages in the order in which they see the body: the last coding of the header first.
     stages: Vec<Stage>,
     meter: Meter,
     failed: Option<DecodeError>,
 }
 
-/// Idle contexts of one core. Owned by whoever drives the fetches; there is no global one.
+/// The idle contexts of one core. The part that drives the fetches owns it; there is no global
+/// pool.
 pub struct DecoderPool {
-    /// Of one body, decoded.
+    /// The bound on one decoded body.
     decoded_bytes_max: usize,
     inflates: Vec<Decompress>,
     zstds: Vec<DCtx<'static>>,
@@ -132,7 +135,7 @@ struct Meter {
 }
 
 impl Coding {
-    /// As requests name them.
+    /// The names of the codings in requests.
     pub const NAMES: [&str; 4] = ["gzip", "deflate", "br", "zstd"];
 
     fn parse(name: &[u8]) -> Result<Coding, DecodeError> {
@@ -141,7 +144,7 @@ impl Coding {
             2 if is("br") => Ok(Coding::Br),
             4 if is("gzip") => Ok(Coding::Gzip),
             4 if is("zstd") => Ok(Coding::Zstd),
-            // RFC 9110 8.4.1.3.
+            // RFC 9110 8.4.1.3: x-gzip means gzip.
             6 if is("x-gzip") => Ok(Coding::Gzip),
             7 if is("deflate") => Ok(Coding::Deflate),
             _ => Err(DecodeError::UnknownCoding),
@@ -150,17 +153,17 @@ impl Coding {
 }
 
 impl Decoder {
-    /// For one Content-Encoding value and without a pool.
+    /// Makes a decoder for one Content-Encoding value, without a pool.
     pub fn new(content_encoding: &[u8]) -> Result<Decoder, DecodeError> {
         DecoderPool::default().decoder([content_encoding])
     }
 
-    /// No coding: `push` hands its input through.
+    /// Reports whether there is no coding: `push` then hands its input through.
     pub fn is_identity(&self) -> bool {
         self.stages.is_empty()
     }
 
-    /// Memory of its contexts, windows included.
+    /// Returns the bytes of memory that the contexts hold, windows included.
     pub fn held_bytes(&self) -> usize {
         let of_stage = |stage: &Stage| stage.scratch.len() + stage.engine.held_bytes();
         self.stages.iter().map(of_stage).sum()
@@ -184,7 +187,8 @@ impl Decoder {
         result
     }
 
-    /// The body is over: is every coding? An empty body is, under any coding.
+    /// Reports an error if a coding has not ended where the body ends. An empty body is whole under
+    /// any coding.
     pub fn finish(&mut self) -> Result<(), DecodeError> {
         match self.failed {
             Some(error) => Err(error),
@@ -204,14 +208,15 @@ impl DecoderPool {
         DecoderPool::default()
     }
 
-    /// For bodies that are as long as this when they come.
+    /// Makes a pool for bodies of up to `body_bytes_max` bytes over the wire.
     pub fn for_bodies(body_bytes_max: usize) -> DecoderPool {
         let decoded_bytes_max = body_bytes_max.saturating_mul(DECODED_PER_BODY).max(DECODED_BYTES);
         let (inflates, zstds, scratches) = (Vec::new(), Vec::new(), Vec::new());
         DecoderPool { decoded_bytes_max, inflates, zstds, scratches }
     }
 
-    /// A decoder for all Content-Encoding lines of a response, in order; none is no coding.
+    /// Makes a decoder for all Content-Encoding lines of a response, in order. No lines mean no
+    /// coding.
     pub fn decoder<'v>(
         &mut self,
         content_encodings: impl IntoIterator<Item = &'v [u8]>,
@@ -236,14 +241,15 @@ impl DecoderPool {
         Ok(Decoder { stages, meter, failed: None })
     }
 
-    /// Takes a decoder's contexts back, finished or not.
+    /// Takes a decoder's contexts back, whether it has finished or not.
     pub fn give_back(&mut self, decoder: Decoder) {
         for stage in decoder.stages {
             keep(&mut self.scratches, stage.scratch);
             match stage.engine {
                 Engine::Gzip(gzip) => keep(&mut self.inflates, gzip.into_inflate()),
                 Engine::Deflate(deflate) => keep(&mut self.inflates, deflate.into_inflate()),
-                // The library cannot reset one; its memory grows with the stream's window.
+                // The library cannot reset a br context, and its memory grows with the stream's
+                // window.
                 Engine::Br { .. } => {}
                 Engine::Zstd { mut context, .. } => {
                     if context.reset(ResetDirective::SessionOnly).is_ok() {
@@ -259,7 +265,7 @@ impl DecoderPool {
             Coding::Gzip => Engine::Gzip(Gzip::new(self.inflate())),
             Coding::Deflate => Engine::Deflate(Deflate::new(self.inflate())),
             Coding::Br => {
-                // Strict: RFC 7932 windows only, 16 MiB at most.
+                // Strict mode allows only the windows of RFC 7932, 16 MiB at most.
                 let alloc = StandardAlloc::default;
                 let state = Box::new(BrotliState::new_strict(alloc(), alloc(), alloc()));
                 Engine::Br { state, is_begun: false, is_ended: false }
@@ -293,7 +299,7 @@ fn keep<T>(idle: &mut Vec<T>, context: T) {
     }
 }
 
-/// Runs `input` through the first stage, and what it makes through the others, to the sink.
+/// Runs `input` through the first stage, and that stage's output through the others, to the sink.
 fn run(
     stages: &mut [Stage],
     meter: &mut Meter,
@@ -350,7 +356,8 @@ impl Stage {
 }
 
 impl Engine {
-    /// A window is up to 16 MiB, and a few kilobytes on the wire may ask for it.
+    /// Returns the bytes of memory held. A window is up to 16 MiB, and a few kilobytes on the wire
+    /// may ask for one.
     fn held_bytes(&self) -> usize {
         match self {
             Engine::Gzip(_) | Engine::Deflate(_) => INFLATE_BYTES,
@@ -387,7 +394,8 @@ impl Engine {
     }
 }
 
-/// True when the stream has ended; what follows it is ignored, as behind gzip.
+/// Decodes a piece of br. Returns true when the stream has ended; bytes behind it are ignored, as
+/// for gzip.
 fn push_br(
     state: &mut BrotliContext,
     input: &[u8],
@@ -412,7 +420,8 @@ fn push_br(
         }
         match result {
             BrotliResult::ResultSuccess => return Ok(true),
-            // It asks for input first, even where a full scratch hides more output.
+            // The library asks for input first, even where it has more output than fits the scratch
+            // buffer.
             BrotliResult::NeedsMoreInput if made < scratch.len() => return Ok(false),
             BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
             BrotliResult::ResultFailure => return Err(Fault::Corrupt),
@@ -429,9 +438,9 @@ fn push_zstd(
 ) -> Result<(), Fault> {
     let mut input_at = 0;
     while input_at < input.len() || *is_inside_frame {
-        // A frame's first byte goes in alone. A frame that lies whole in the input is read by other
-        // code of the library's, which checks more (an empty last block against the frame's content
-        // size), so that the verdict would depend on the cut.
+        // The first byte of a frame goes in alone. The library reads a frame that lies whole in the
+        // input with other code, which checks more (an empty last block against the frame's content
+        // size), so the verdict would depend on the cut.
         let end = if *is_inside_frame { input.len() } else { input_at + 1 };
         let mut source = InBuffer::around(&input[input_at..end]);
         let mut target = OutBuffer::around(&mut *scratch);

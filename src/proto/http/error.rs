@@ -1,35 +1,37 @@
-//! Why a response was given up. One value per cause, so that it can be logged and counted.
+//! The reasons why a response was given up. There is one value per cause, so that each can be
+//! logged and counted.
 
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HttpError {
-    /// The first bytes are no HTTP/1.x status line.
+    /// The first bytes are not an HTTP/1.x status line.
     NotHttp,
     Version,
-    /// Not three digits, below 100, or followed by something that is no reason phrase.
+    /// The status is not three digits, is below 100, or is followed by something that is not a
+    /// reason phrase.
     Status,
-    /// An empty name, a byte that no name may have, or a blank before the colon of a field that
-    /// says where the message ends.
+    /// The name is empty, has a byte that no name may have, or has a blank before the colon of a
+    /// field that says where the message ends.
     HeaderName,
     HeaderValue,
-    /// A CR without its LF.
+    /// A CR is not followed by its LF.
     LineEnd,
     HeadTooLarge,
     TooManyHeaders,
     TooManyInterim,
-    /// 101, for which we never ask.
+    /// The server answered 101, although we never ask for an upgrade.
     Upgraded,
-    /// Signed, not decimal, over u64, or several that differ.
+    /// The value is signed, not decimal or over u64, or several values differ.
     ContentLength,
-    /// Chunked twice, or over a coding that we did not offer.
+    /// Chunked is applied twice, or over a coding that we did not offer.
     TransferEncoding,
     ChunkSize,
-    /// A control byte in a chunk's extensions, or a line end that is not CRLF.
+    /// A chunk's extensions hold a control byte, or its line does not end in CRLF.
     ChunkLine,
-    /// A chunk's size line, or all extensions together, beyond their limits.
+    /// A chunk's size line, or all extensions together, exceed their limits.
     ChunkLineTooLarge,
-    /// No CRLF where the chunk's size says it ends.
+    /// No CRLF stands where the chunk's data ends by its size.
     ChunkEnd,
     TrailersTooLarge,
     /// The stream ended before the first byte of a response.
@@ -41,18 +43,18 @@ pub enum HttpError {
 }
 
 impl HttpError {
-    /// The stream ended too early; nothing it said was wrong.
+    /// Reports whether the stream ended too early, with nothing wrong in what came.
     pub fn is_cut(self) -> bool {
         matches!(self, HttpError::NoResponse | HttpError::HeadCut | HttpError::BodyCut)
     }
 
-    /// A bound on the head was reached.
+    /// Reports whether a bound on the head was reached.
     pub fn is_head_too_large(self) -> bool {
         use HttpError::*;
         matches!(self, HeadTooLarge | TooManyHeaders | TooManyInterim)
     }
 
-    /// As logs and metrics spell it.
+    /// Returns the name of the cause in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             HttpError::NotHttp => "not_http",

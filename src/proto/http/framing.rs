@@ -1,4 +1,5 @@
-//! Where a response's body ends, and whether its connection may carry another (RFC 9112 6.3, 9.3).
+//! Decides where a response's body ends, and whether its connection may carry another response (RFC
+//! 9112 6.3, 9.3).
 
 use super::head::{ResponseHead, Version};
 use super::{HttpError, Method};
@@ -14,12 +15,12 @@ pub(super) enum BodyLength {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Framing {
     pub(super) length: BodyLength,
-    /// The server would keep the connection, and nothing in the head leaves the body's end in
+    /// The server would keep the connection open, and nothing in the head leaves the body's end in
     /// doubt.
     pub(super) persists: bool,
 }
 
-/// What the fields that bear on framing say, before the rules weigh them.
+/// What the fields that affect framing say, before the rules are applied.
 #[derive(Debug, Default)]
 struct Fields {
     length: Option<u64>,
@@ -29,7 +30,7 @@ struct Fields {
     keep_alive: bool,
 }
 
-/// The Transfer-Encoding lines, as one list.
+/// The Transfer-Encoding lines, read as one list.
 #[derive(Debug, Default)]
 struct Codings {
     is_present: bool,
@@ -37,23 +38,25 @@ struct Codings {
     last_is_chunked: bool,
 }
 
-/// The rules, in RFC 9112 6.3's order.
+/// Applies the rules in the order of RFC 9112 6.3.
 pub(super) fn framing(head: &ResponseHead, method: Method) -> Result<Framing, HttpError> {
     let fields = Fields::read(head);
     let mut persists = !fields.close && (head.version() == Version::Http11 || fields.keep_alive);
     if method == Method::Head || matches!(head.status(), 204 | 304) {
-        // A 204 that announces a body may well send it (RFC 9110 8.6 forbids both).
+        // A 204 that announces a body may well send one (RFC 9110 8.6 forbids both).
         let announces = fields.codings.is_present || fields.length.is_some_and(|len| len > 0);
         let is_suspect = fields.length_is_bad || (head.status() == 204 && announces);
         persists &= !is_suspect;
         return Ok(Framing { length: BodyLength::None, persists });
     }
-    // 6.1: with HTTP/1.0, or beside a Content-Length, the framing is suspect: close after it.
+    // RFC 9112 6.1: Transfer-Encoding in HTTP/1.0, or beside a Content-Length, makes the framing
+    // suspect: the connection is closed after the response.
     persists &= !fields.codings.is_present
         || (head.version() == Version::Http11 && fields.length.is_none() && !fields.length_is_bad);
     let codings = &fields.codings;
     if codings.last_is_chunked {
-        // 7.4: other codings are for those who asked by TE; 6.1: chunked is applied once.
+        // RFC 9112 7.4: other codings are only for clients that asked for them with TE; 6.1:
+        // chunked is applied once.
         if codings.count > 1 {
             return Err(HttpError::TransferEncoding);
         }
@@ -75,7 +78,7 @@ impl Fields {
     fn read(head: &ResponseHead) -> Fields {
         let mut fields = Fields::default();
         for (name, value) in head.headers() {
-            // Lengths first: most names fall out without a comparison.
+            // The length is compared first: it rules out most names without comparing text.
             match name.len() {
                 10 if name.eq_ignore_ascii_case(b"connection") => fields.read_connection(value),
                 14 if name.eq_ignore_ascii_case(b"content-length") => fields.read_length(value),
@@ -95,7 +98,8 @@ impl Fields {
         }
     }
 
-    /// 6.3 rule 5: a list of equal lengths counts as that length.
+    /// Reads a Content-Length value. RFC 9112 6.3 rule 5: a list of equal lengths counts as that
+    /// length.
     fn read_length(&mut self, value: &[u8]) {
         for element in elements(value) {
             match (parse_length(element), self.length) {
@@ -121,7 +125,7 @@ fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii)
 }
 
-/// 1*DIGIT, nothing else: `+5`, `0x5`, `5.0` and the empty value are none.
+/// Parses 1*DIGIT and nothing else: `+5`, `0x5`, `5.0` and the empty value give `None`.
 fn parse_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

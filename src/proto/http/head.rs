@@ -1,11 +1,12 @@
-//! Response heads: finds where one ends, then reads it in one go.
+//! Response heads: finds where a head ends, then parses it in one go.
 //!
-//! [`HeadReader`] is fed pieces. It looks for the blank line first (one `memchr` pass) and runs
-//! `httparse` once, on the whole head: parsing a growing buffer again with each piece would cost a
-//! dripping server's square of our time, and the verdict would depend on how the head was cut. A
-//! head that lies whole in the first piece is read there; only split heads are collected.
+//! Pieces of bytes flow into [`HeadReader`], a [`ResponseHead`] flows out. The reader first looks
+//! for the blank line (one `memchr` pass) and then runs `httparse` once, on the whole head. To
+//! parse a growing buffer again with each piece would take quadratic time on a server that sends a
+//! few bytes at a time, and the verdict would depend on how the head was cut. A head that lies
+//! whole in the first piece is parsed there; only split heads are collected.
 //!
-//! [`ResponseHead`] keeps the head's bytes as received, for the WARC record, and where its fields
+//! [`ResponseHead`] keeps the head's bytes as received, for the WARC record, and where the fields
 //! are in them.
 
 use super::HttpError;
@@ -16,7 +17,7 @@ use memchr::{memchr, memchr2};
 use std::mem::MaybeUninit;
 
 const STATUS_LINE_START: &[u8] = b"HTTP/1.";
-/// `HTTP/1.1 200`: all that precedes the reason has a fixed width.
+/// `HTTP/1.1 200`: everything before the reason has a fixed width.
 const REASON_OFFSET: usize = 12;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub enum Version {
 
 /// A final response's status line and header fields.
 ///
-/// Invariant: every span lies inside `bytes`. Those of folded values lie behind `raw_len`, where
-/// the unfolded values are appended.
+/// Invariant: every span lies inside `bytes`. The spans of folded values lie behind `raw_len`,
+/// where the unfolded values are appended.
 #[derive(Clone, Debug)]
 pub struct ResponseHead {
     bytes: Vec<u8>,
@@ -53,8 +54,8 @@ struct Field {
 }
 
 impl ResponseHead {
-    /// 100 to 999. RFC 9110 15: take an unknown one as the x00 of its class, and those from 600 on
-    /// as a server's error.
+    /// Returns the status, 100 to 999. RFC 9110 15: treat an unknown one as the x00 of its class,
+    /// and one from 600 on as a server error.
     pub fn status(&self) -> u16 {
         self.status
     }
@@ -67,17 +68,19 @@ impl ResponseHead {
         self.reason.of(&self.bytes)
     }
 
-    /// The head as received, up to and with its blank line.
+    /// Returns the head as received, including its blank line.
     pub fn raw(&self) -> &[u8] {
         &self.bytes[..self.raw_len]
     }
 
-    /// The first field of that name, case ignored; its value without the blanks around it.
+    /// Returns the value of the first field of that name, without the blanks around it. Names
+    /// ignore case.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.all(name).next()
     }
 
-    /// Every field of that name, in order: the lines of one list (RFC 9110 5.3).
+    /// Returns the value of every field of that name, in order: the lines of one list (RFC 9110
+    /// 5.3).
     pub fn all<'s, 'n>(&'s self, name: &'n str) -> impl Iterator<Item = &'s [u8]> + use<'s, 'n> {
         let wanted = name.as_bytes();
         self.headers()
@@ -85,21 +88,21 @@ impl ResponseHead {
             .map(|(_, value)| value)
     }
 
-    /// Names and values in the order received.
+    /// Returns names and values in the order received.
     pub fn headers(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
-    /// A blank before a colon was taken off.
+    /// Reports whether a name had a blank before its colon, which was removed.
     pub(super) fn has_spaced_names(&self) -> bool {
         self.has_spaced_names
     }
 
-    /// `raw` is one whole head, from its `H` to its blank line.
+    /// Parses `raw`, which is one whole head, from its `H` to its blank line.
     fn parse(raw: &[u8]) -> Result<ResponseHead, HttpError> {
         let mut fields = [const { MaybeUninit::uninit() }; HEADER_COUNT_USUAL];
         match ResponseHead::parse_into(raw, &mut fields) {
-            // Rare, so that the stack of every other head need not have room for so many.
+            // This is rare, so the large array is allocated only here: other heads need less stack.
             Err(HttpError::TooManyHeaders) => {
                 let mut fields = vec![MaybeUninit::uninit(); HEADER_COUNT_MAX];
                 ResponseHead::parse_into(raw, &mut fields)
@@ -115,8 +118,8 @@ impl ResponseHead {
         let mut response = httparse::Response::new(&mut []);
         let mut config = httparse::ParserConfig::default();
         config.allow_obsolete_multiline_headers_in_responses(true);
-        // RFC 9112 5.1 has proxies take the blank off. A client may, where it moves no message's
-        // end: see `refuse_spaced_framing`.
+        // RFC 9112 5.1 has proxies remove this blank. A client may do so where it does not move the
+        // end of a message: see `refuse_spaced_framing`.
         config.allow_spaces_after_header_name_in_responses(true);
         let parsed = config.parse_response_with_uninit_headers(&mut response, raw, fields)?;
         let (Some(status), Some(minor)) = (response.code, response.version) else {
@@ -156,8 +159,8 @@ impl ResponseHead {
     }
 }
 
-/// Another reader may not know these by a name with a blank behind it, and see the message end
-/// elsewhere.
+/// Refuses a framing field with a blank behind its name: another reader may not recognise the
+/// field, and see the message end elsewhere.
 fn refuse_spaced_framing(name: &str) -> Result<(), HttpError> {
     let framing = ["content-length", "transfer-encoding"];
     match framing.iter().any(|field| name.eq_ignore_ascii_case(field)) {
@@ -175,22 +178,23 @@ impl Span {
         self.start as usize + self.len as usize
     }
 
-    /// Where `part`, a slice of `whole`, lies in it.
+    /// Returns where `part`, a slice of `whole`, lies in it.
     fn within(whole: &[u8], part: &[u8]) -> Span {
         let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
-        debug_assert!(start + part.len() <= whole.len(), "a slice of the head");
+        debug_assert!(start + part.len() <= whole.len(), "part is no slice of whole");
         Span { start: start as u32, len: part.len() as u32 }
     }
 }
 
-/// httparse gives no reason where it has bytes above ASCII; we keep it as it came.
+/// Returns the span of the reason phrase. httparse gives no reason where it has bytes above ASCII;
+/// we keep those bytes as they came.
 fn reason_span(raw: &[u8]) -> Span {
     let line_end = memchr(b'\n', raw).unwrap_or(raw.len());
     let rest = raw.get(REASON_OFFSET..line_end).unwrap_or_default();
     Span::within(raw, rest.strip_suffix(b"\r").unwrap_or(rest).trim_ascii())
 }
 
-/// Appends `value` with each fold (RFC 9112 5.2: OWS CRLF RWS) made one space.
+/// Appends `value` with each fold (RFC 9112 5.2: OWS CRLF RWS) replaced by one space.
 fn unfold(value: &[u8], bytes: &mut Vec<u8>) -> Span {
     let start = bytes.len();
     for line in value.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii) {
@@ -213,7 +217,7 @@ pub(super) struct HeadReader {
     lenient: bool,
 }
 
-/// The line that the last piece ended in.
+/// The state of the line in which the last piece ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Line {
     #[default]
@@ -235,7 +239,7 @@ impl Line {
 }
 
 impl HeadReader {
-    /// How much of `piece` belongs to the head, and the head if that completes it.
+    /// Returns how many bytes of `piece` belong to the head, and the head if they complete it.
     pub(super) fn feed(
         &mut self,
         piece: &[u8],
@@ -265,22 +269,24 @@ impl HeadReader {
         Ok((blank_bytes + used, None))
     }
 
-    /// Memory for a head that came in pieces.
+    /// Returns the bytes of memory held for a head that came in pieces.
     pub(super) fn held_bytes(&self) -> usize {
         self.collected.capacity()
     }
 
-    /// Something of a response has arrived, if only a blank line.
+    /// Reports whether any byte of a response has arrived, even if only a blank line.
     pub(super) fn has_begun(&self) -> bool {
         !self.collected.is_empty() || self.blank_bytes > 0
     }
 
-    /// The head had bare LF line ends, blanks before a colon, or blank lines before it.
+    /// Reports whether the head had bare LF line ends, blanks before a colon, or blank lines before
+    /// it.
     pub(super) fn was_lenient(&self) -> bool {
         self.lenient || self.blank_bytes > 0
     }
 
-    /// Blank lines before the status line: RFC 9112 2.2 has servers skip them; as clients do.
+    /// Skips blank lines before the status line, and returns their length in `piece`. RFC 9112 2.2
+    /// has servers skip them; we do so as a client.
     fn skip_blank(&mut self, piece: &[u8]) -> Result<usize, HttpError> {
         for (index, &byte) in piece.iter().enumerate() {
             match byte {
@@ -297,7 +303,7 @@ impl HeadReader {
         Ok(piece.len())
     }
 
-    /// The length of `text` up to and with the blank line that ends the head.
+    /// Returns the length of `text` up to and including the blank line that ends the head.
     fn find_end(&mut self, text: &[u8]) -> Option<usize> {
         let mut start = 0;
         while let Some(len) = memchr(b'\n', &text[start..]) {
@@ -314,7 +320,7 @@ impl HeadReader {
     }
 }
 
-/// Says no at the first wrong byte: a server that speaks another protocol is not waited for.
+/// Fails at the first wrong byte, so that we do not wait for a server that speaks another protocol.
 fn check_start(head: &[u8]) -> Result<(), HttpError> {
     let len = head.len().min(STATUS_LINE_START.len());
     if head[..len] != STATUS_LINE_START[..len] {
@@ -431,11 +437,11 @@ mod tests {
             for piece in raw.chunks(step) {
                 found = reader.feed(piece).unwrap().1.or(found);
             }
-            let head = found.expect("a head");
+            let head = found.expect("the pieces are one whole head");
             assert_eq!(head.header("x-sp"), Some(&b"a"[..]));
             assert_eq!(head.header("y-tab"), Some(&b"b"[..]));
-            assert_eq!(head.raw(), raw, "kept as it came");
-            assert!(reader.was_lenient(), "its connection is not used again");
+            assert_eq!(head.raw(), raw, "the raw head keeps its blanks");
+            assert!(reader.was_lenient(), "a lenient head must not leave its connection reusable");
         }
     }
 

@@ -1,29 +1,29 @@
-//! DEFLATE under its three wrappers: gzip (RFC 1952), zlib (RFC 1950), and none.
+//! DEFLATE in its three wrappers: gzip (RFC 1952), zlib (RFC 1950), and none.
 //!
-//! The gzip wrapper is read here and not by the library, for two reasons: its context can then be
-//! reset for any of the three (the library's own gzip mode is lost on reset), and what servers
-//! append to a member is told from the next member. Wrapper bytes are skipped, never kept.
+//! The gzip wrapper is read here and not by the library, for two reasons. The context can then be
+//! reset for any of the three (a reset loses the library's own gzip mode), and junk that servers
+//! append to a member is distinguished from the next member. Wrapper bytes are skipped, never kept.
 
 use super::decode::Fault;
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Takes the output; its error stops decoding.
+/// Takes the output; an error from it stops decoding.
 pub(super) type Output<'o> = &'o mut dyn FnMut(&[u8]) -> Result<(), Fault>;
 
-/// `Content-Encoding: gzip`: one or more members.
+/// Decodes `Content-Encoding: gzip`, which is one or more members.
 pub(super) struct Gzip {
     state: GzipState,
     inflate: Decompress,
     checksum: crc32fast::Hasher,
     size: u32,
-    /// A member has ended well: what follows is another, or junk.
+    /// A member has ended well, so what follows is another member or junk.
     has_member: bool,
 }
 
 enum GzipState {
-    /// Nothing of the stream has come yet.
+    /// No byte of the stream has come yet.
     Empty,
-    /// In a member's ten fixed bytes; so many have come.
+    /// Inside a member's ten fixed bytes; `len` of them have come.
     Fixed {
         flags: u8,
         len: u8,
@@ -51,7 +51,8 @@ enum GzipState {
         bytes: [u8; 8],
         len: u8,
     },
-    /// Behind a member: another one, or junk that is ignored, as gzip(1) and browsers do.
+    /// Behind a member: another member may follow, or junk, which is ignored, as gzip(1) and
+    /// browsers do.
     Between,
     Junk,
 }
@@ -178,7 +179,7 @@ impl Gzip {
         }
     }
 
-    /// Checks a member's CRC and size, and makes ready for another.
+    /// Checks a member's CRC and size, and resets the context for another member.
     fn end_member(&mut self, trailer: [u8; 8]) -> Result<GzipState, Fault> {
         let [c0, c1, c2, c3, s0, s1, s2, s3] = trailer;
         let checksum = std::mem::take(&mut self.checksum).finalize();
@@ -194,7 +195,8 @@ impl Gzip {
     }
 }
 
-/// `Content-Encoding: deflate`: zlib by the RFC, raw DEFLATE from servers that read it by its name.
+/// Decodes `Content-Encoding: deflate`: zlib by the RFC, but raw DEFLATE from servers that took the
+/// name literally.
 pub(super) struct Deflate {
     state: DeflateState,
     inflate: Decompress,
@@ -203,7 +205,7 @@ pub(super) struct Deflate {
 #[derive(Clone, Copy)]
 enum DeflateState {
     Empty,
-    /// The first byte, held until the second tells zlib from raw.
+    /// The first byte, held until the second one distinguishes zlib from raw.
     First(u8),
     Data,
     End,
@@ -236,7 +238,7 @@ impl Deflate {
                     self.data(&[first], scratch, output)?;
                 }
                 DeflateState::Data => return self.data(input, scratch, output),
-                // As behind gzip members: ignored.
+                // Bytes behind the end are ignored, as behind gzip members.
                 DeflateState::End => return Ok(()),
             }
         }
@@ -258,12 +260,13 @@ impl Deflate {
     }
 }
 
-/// RFC 1950 2.2: method 8, window up to 32 KiB, and a check of both bytes by 31.
+/// Reports whether these are a zlib header. RFC 1950 2.2: method 8, window up to 32 KiB, and both
+/// bytes together are a multiple of 31.
 fn is_zlib_header(first: u8, second: u8) -> bool {
     first & 0x0f == 8 && first >> 4 <= 7 && u16::from_be_bytes([first, second]).is_multiple_of(31)
 }
 
-/// Inflates `input`. What is left of it when the DEFLATE stream ends, else nothing.
+/// Inflates `input`. Returns the rest of it if the DEFLATE stream has ended, else `None`.
 fn inflate<'i>(
     context: &mut Decompress,
     mut input: &'i [u8],
@@ -282,7 +285,7 @@ fn inflate<'i>(
         match status {
             Err(_) => return Err(Fault::Corrupt),
             Ok(Status::StreamEnd) => return Ok(Some(input)),
-            // A full scratch may hide more output, even without input.
+            // A full scratch buffer may mean that more output waits, even without input.
             Ok(_) if made == scratch.len() || (!input.is_empty() && used + made > 0) => {}
             Ok(_) if input.is_empty() => return Ok(None),
             Ok(_) => return Err(Fault::Corrupt),

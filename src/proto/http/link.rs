@@ -1,27 +1,27 @@
 //! The Link header (RFC 8288): links that an answer names in its head, whatever its body is.
 //!
-//! Bytes of one field value in, [`HeaderLink`]s out, one by one and without a copy of the targets.
-//! A value that goes wrong somewhere says nothing from there on (RFC 8288 B.2): what stood before
-//! counts.
+//! The bytes of one field value flow in, [`HeaderLink`]s flow out, one by one and without a copy of
+//! the targets. A syntax error ends the value (RFC 8288 B.2): the links before it count, nothing
+//! behind it does.
 
 use std::borrow::Cow;
 
 /// One link of a Link header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderLink<'v> {
-    /// As it stands between `<` and `>`, trimmed; not yet resolved.
+    /// The text between `<` and `>`, trimmed; not yet resolved.
     pub target: &'v [u8],
-    /// Relation types, with blanks between them; empty if none is named. The first `rel` counts.
+    /// Relation types, separated by blanks; empty if none is named. The first `rel` counts.
     pub rel: Cow<'v, [u8]>,
-    /// It is said of another resource than the answer (RFC 8288 3.2).
+    /// The link is about another resource than the answer (RFC 8288 3.2).
     pub has_anchor: bool,
 }
 
-/// The links of one field value, in order.
+/// Returns the links of one field value, in order.
 pub fn header_links(value: &[u8]) -> impl Iterator<Item = HeaderLink<'_>> {
     let mut rest = value;
     std::iter::from_fn(move || {
-        // Empty elements of a list are passed over (RFC 9110 5.6.1).
+        // Empty elements of a list are skipped (RFC 9110 5.6.1).
         while let [b',' | b' ' | b'\t', behind @ ..] = rest {
             rest = behind;
         }
@@ -34,7 +34,7 @@ pub fn header_links(value: &[u8]) -> impl Iterator<Item = HeaderLink<'_>> {
     })
 }
 
-/// A link at the start of `text`, and what follows it.
+/// Reads a link at the start of `text`. Returns it and the text behind it.
 fn parse_link(text: &[u8]) -> Option<(HeaderLink<'_>, &[u8])> {
     let text = text.strip_prefix(b"<")?;
     let end = memchr::memchr(b'>', text)?;
@@ -63,7 +63,8 @@ fn parse_link(text: &[u8]) -> Option<(HeaderLink<'_>, &[u8])> {
     Some((HeaderLink { target, rel: rel.unwrap_or_default(), has_anchor }, rest))
 }
 
-/// A token or a quoted string, and what follows it. A string that is not closed ends with the text.
+/// Reads a token or a quoted string. Returns it and the text behind it. A string without a closing
+/// quote ends with the text.
 fn parse_value(text: &[u8]) -> (Cow<'_, [u8]>, &[u8]) {
     let Some(quoted) = text.strip_prefix(b"\"") else {
         let end = text.iter().position(|byte| matches!(byte, b';' | b',')).unwrap_or(text.len());
@@ -103,7 +104,7 @@ fn without_blanks(text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// Target, relation types, and whether there is an anchor.
+    /// Returns target, relation types, and whether there is an anchor.
     fn links(value: &[u8]) -> Vec<(String, String, bool)> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let told = |link: HeaderLink<'_>| (text(link.target), text(&link.rel), link.has_anchor);

@@ -1,18 +1,19 @@
-//! HTTP/1.1, the client's side of it: requests to bytes, bytes to responses (RFC 9110, RFC 9112).
+//! The client's side of HTTP/1.1: it turns requests into bytes and bytes into responses (RFC 9110,
+//! RFC 9112).
 //!
-//! Owns the wire format and nothing else: no socket, no clock, no retry. A request flows out of
-//! [`request`]; received pieces flow into a [`ResponseReader`], which lends the body back from the
-//! piece it was given, and from there into a [`Decoder`] that removes content codings. The small
-//! parsers beside them read single field values.
+//! This module owns the wire format and nothing else: no socket, no clock, no retry. [`Request`]
+//! writes a request into a buffer. Received pieces flow into a [`ResponseReader`], which returns
+//! slices of the body that borrow from the piece it was given; these flow into a [`Decoder`], which
+//! removes content codings. The small parsers beside them read single field values.
 //!
 //! Invariant: the same bytes give the same response and verdict however they are cut into pieces,
-//! and a response whose framing was in doubt never leaves its connection reusable. Any core may use
-//! it; a value stays on the core that made it.
+//! and a connection is never reused after a response whose framing was in doubt. Any core may use
+//! this module; a value stays on the core that made it.
 //!
-//! Where we are more lenient than the grammar, because servers are, the connection is not reused:
-//! bare LF line ends in a head (RFC 9112 2.2 allows), blank lines before it, blanks before a
-//! field's colon, blanks after a chunk size. Where the grammar is broken in a way that moves a
-//! message's end, the response is refused.
+//! We read some things more leniently than the grammar allows, because servers send them, but then
+//! the connection is not reused: bare LF line ends in a head (RFC 9112 2.2 allows them), blank
+//! lines before the head, blanks before a field's colon, and blanks after a chunk size. A response
+//! that breaks the grammar in a way that moves the end of a message is refused.
 
 mod body;
 mod content_type;

@@ -1,14 +1,13 @@
 //! Writes the one kind of request a crawler sends: a GET (or HEAD) without a body.
 //!
-//! Validators come back from servers' earlier answers, so every value is checked: whatever a value
-//! holds, the output is one request line and the fields written here.
+//! Every value is checked, because validators come back from servers' earlier answers. Whatever a
+//! value holds, the output is one request line and the fields written here.
 
 use crate::proto::url::Url;
 use std::fmt;
 
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-/// The codings that servers are offered, where an operator says nothing else: see the setting of
-/// that name.
+/// The codings that servers are offered by default: see the setting `accept_encoding`.
 pub const ACCEPT_ENCODING: &str = "gzip";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +16,8 @@ pub enum Method {
     Head,
 }
 
-/// What the last answer for a URL said of its version; both are sent when both are known
-/// (RFC 9110 13.1.3: a server that knows ETags ignores the date).
+/// What the last answer for a URL said about its version. Both are sent when both are known (RFC
+/// 9110 13.1.3: a server that knows ETags ignores the date).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validators<'a> {
     /// The ETag as received, quotes and `W/` included.
@@ -32,20 +31,20 @@ pub struct Request<'a> {
     pub method: Method,
     pub url: &'a Url,
     pub agent: &'a str,
-    /// The codings that are offered; empty offers none, and says so.
+    /// The codings that are offered. If empty, `identity` is sent, which offers none.
     pub accept_encoding: &'a str,
     pub validators: Validators<'a>,
-    /// Operator's own fields, name and value.
+    /// The operator's own fields, name and value.
     pub extra: &'a [(&'a str, &'a str)],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// A blank, control or non-ASCII byte in the request target or the authority.
+    /// The request target or the authority holds a blank, control or non-ASCII byte.
     Target,
-    /// A field name that is no token.
+    /// A field name is not a token.
     FieldName,
-    /// A line break or another control byte in a field's value.
+    /// A field's value holds a line break or another control byte.
     FieldValue,
 }
 
@@ -53,7 +52,7 @@ impl fmt::Display for RequestError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             RequestError::Target => "request target is not printable ASCII",
-            RequestError::FieldName => "field name is no token",
+            RequestError::FieldName => "field name is not a token",
             RequestError::FieldValue => "control byte in a field value",
         })
     }
@@ -61,7 +60,7 @@ impl fmt::Display for RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// Appends a GET for `url` that offers [`ACCEPT_ENCODING`]. On an error `out` is as it was.
+/// Appends a GET for `url` that offers [`ACCEPT_ENCODING`]. On an error `out` is left unchanged.
 pub fn write_get(
     out: &mut Vec<u8>,
     url: &Url,
@@ -74,10 +73,10 @@ pub fn write_get(
 }
 
 impl Request<'_> {
-    /// Appends the request. On an error `out` is as it was.
+    /// Appends the request. On an error `out` is left unchanged.
     ///
-    /// No Connection field: HTTP/1.1 persists by default. No credential, cookie or fragment: a
-    /// [`Url`] has none.
+    /// No Connection field is written: HTTP/1.1 persists by default. No credential, cookie or
+    /// fragment is written: a [`Url`] has none.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), RequestError> {
         let start = out.len();
         let result = self.write_fields(out);
@@ -100,11 +99,11 @@ impl Request<'_> {
         });
         out.extend_from_slice(target);
         out.extend_from_slice(b" HTTP/1.1\r\n");
-        // RFC 9110 7.2: Host first.
+        // RFC 9110 7.2 asks for Host first.
         write_field(out, "Host", authority)?;
         write_field(out, "User-Agent", self.agent.as_bytes())?;
         write_field(out, "Accept", ACCEPT.as_bytes())?;
-        // RFC 9110 12.5.3: without the field, any coding would do.
+        // RFC 9110 12.5.3: without the field, the server may use any coding.
         let codings = match self.accept_encoding {
             "" => "identity",
             codings => codings,
@@ -128,7 +127,7 @@ fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> Result<(), Reques
     if name.is_empty() || !name.bytes().all(is_token_byte) {
         return Err(RequestError::FieldName);
     }
-    // RFC 9110 5.5: visible bytes, blanks and obs-text (an ETag may hold it).
+    // RFC 9110 5.5 allows visible bytes, blanks and obs-text (an ETag may hold it).
     if !value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f)) {
         return Err(RequestError::FieldValue);
     }
@@ -139,7 +138,7 @@ fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) -> Result<(), Reques
     Ok(())
 }
 
-/// RFC 9110 5.6.2.
+/// Reports whether `byte` may be part of a token (RFC 9110 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,17 +1,17 @@
-//! One response from received pieces: head, body, end.
+//! Reads one response from received pieces: head, body, end.
 //!
 //! [`ResponseReader`] owns the framing of one response. Pieces of a connection's bytes flow in,
-//! [`Event`]s flow out; a body piece is a slice of the piece given, with the transfer coding taken
-//! off. The life of a reader:
+//! [`Event`]s flow out; a body event is a slice of the piece given, without the transfer coding.
+//! The life of a reader:
 //!
 //! 1. [`ResponseReader::new`] when the request has been sent.
 //! 2. [`ResponseReader::feed`] with each received piece, again with what it left unused, until it
-//!    answers `NeedMore` (then receive) or `End`.
-//! 3. [`ResponseReader::eof`] if the peer closes: right for a body that only a close can end, an
-//!    error for any other.
-//! 4. [`ResponseReader::is_reusable`] says whether the connection may carry another request.
+//! 2. [`ResponseReader::feed`] with each received piece, and again with the part it left unused,
+//!    until it answers `NeedMore` (then receive more) or `End`.
+//! 3. [`ResponseReader::eof`] if the peer closes: this is right for a body that only a close can
+//!    end, and an error for any other.
 //!
-//! How long and how large a body may get is the caller's decision ([`ResponseReader::body_bytes`]).
+//! The caller decides how long and how large a body may get ([`ResponseReader::body_bytes`]).
 
 use super::body::{ChunkEvent, ChunkReader};
 use super::framing::{BodyLength, framing};
@@ -23,7 +23,7 @@ use crate::base::limits::INTERIM_RESPONSE_COUNT_MAX;
 pub enum Event<'i> {
     /// All input is used; receive more, or call `eof`.
     NeedMore,
-    /// [`ResponseReader::head`] has the final response's head. Comes once.
+    /// [`ResponseReader::head`] has the final response's head. This event comes once.
     Head,
     /// The next body bytes, never empty.
     Body(&'i [u8]),
@@ -38,14 +38,14 @@ pub struct ResponseReader {
     head: Option<ResponseHead>,
     interim_count: usize,
     body_bytes: u64,
-    /// As far as it has been read, the response lets the connection go on.
+    /// False as soon as something read so far means that the connection must not be reused.
     persists: bool,
 }
 
 #[derive(Debug)]
 enum State {
     Head(HeadReader),
-    /// What is left of a body of known length; never zero.
+    /// The number of body bytes still to come, for a body of known length; never zero.
     Length(u64),
     Chunked(ChunkReader),
     UntilClose,
@@ -54,7 +54,7 @@ enum State {
 }
 
 impl ResponseReader {
-    /// `method` is that of the request this answers: a HEAD's response has no body.
+    /// Makes a reader. `method` is that of the request: the response to a HEAD has no body.
     pub fn new(method: Method) -> ResponseReader {
         ResponseReader {
             method,
@@ -66,8 +66,9 @@ impl ResponseReader {
         }
     }
 
-    /// Reads on. Returns how much of `input` was used and what it led to; the caller feeds the
-    /// rest, even an empty rest, until `NeedMore` or `End`. After an error every call repeats it.
+    /// Reads on. Returns how many bytes of `input` were used and what they led to; the caller feeds
+    /// the rest, even an empty rest, until `NeedMore` or `End`. After an error every call repeats
+    /// it.
     pub fn feed<'i>(&mut self, input: &'i [u8]) -> Result<(usize, Event<'i>), HttpError> {
         let step = match &mut self.state {
             State::Head(_) => self.feed_head(input),
@@ -84,7 +85,7 @@ impl ResponseReader {
         step
     }
 
-    /// The peer has closed its side: is the response whole?
+    /// Takes note that the peer has closed its side; an error if the response is not whole.
     pub fn eof(&mut self) -> Result<(), HttpError> {
         let error = match &self.state {
             State::Done => return Ok(()),
@@ -105,22 +106,23 @@ impl ResponseReader {
         Err(error)
     }
 
-    /// The final response's head, from its event on.
+    /// Returns the final response's head, once [`Event::Head`] has come.
     pub fn head(&self) -> Option<&ResponseHead> {
         self.head.as_ref()
     }
 
-    /// Gives the head away, to be stored with the body; the reader does without it.
+    /// Gives the head away, to be stored with the body; the reader works on without it.
     pub fn take_head(&mut self) -> Option<ResponseHead> {
         self.head.take()
     }
 
-    /// Body bytes so far, without transfer coding, before content decoding.
+    /// Returns the number of body bytes so far, without transfer coding, before content decoding.
     pub fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
-    /// Memory for a head that is not complete; what has been read is the caller's.
+    /// Returns the bytes of memory held for an incomplete head; a head that is complete and body
+    /// bytes are the caller's.
     pub fn held_bytes(&self) -> usize {
         match &self.state {
             State::Head(reader) => reader.held_bytes(),
@@ -128,7 +130,7 @@ impl ResponseReader {
         }
     }
 
-    /// What is still to come, where the server said so.
+    /// Returns the number of body bytes still to come, if the server announced a length.
     pub fn body_bytes_left(&self) -> Option<u64> {
         match self.state {
             State::Length(left) => Some(left),
@@ -137,13 +139,15 @@ impl ResponseReader {
         }
     }
 
-    /// The whole response has been read. True as soon as its last byte is used, before `End`.
+    /// Reports whether the whole response has been read. True as soon as its last byte is used,
+    /// before `End`.
     pub fn is_complete(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// The connection may carry another request: the response is complete and framed, the server
-    /// keeps the connection, nothing was in doubt, and nothing came behind it.
+    /// Reports whether the connection may carry another request: the response is complete and
+    /// framed, the server keeps the connection open, nothing was in doubt, and no bytes came behind
+    /// it.
     pub fn is_reusable(&self) -> bool {
         self.is_complete() && self.persists
     }
@@ -212,7 +216,8 @@ impl ResponseReader {
         Ok((used, Event::Body(body)))
     }
 
-    /// A second response that nobody asked for must never meet the next request (`has_more`).
+    /// Ends the response. Bytes behind it (`has_more`) may be a second response that nobody asked
+    /// for; the connection is not reused, so that they never meet the next request.
     fn end(&mut self, has_more: bool) {
         self.persists &= !has_more;
         self.state = State::Done;
@@ -228,7 +233,7 @@ impl ResponseReader {
 mod tests {
     use super::*;
 
-    /// What a caller sees of a response: events, whether it is whole, whether to keep the
+    /// What a caller sees of a response: its events, whether it is whole, whether to keep the
     /// connection.
     #[derive(Debug, PartialEq, Eq)]
     struct Seen {

@@ -1,8 +1,9 @@
-//! Groups of lines, and which of them speak to us.
+//! Groups of lines, and which of them apply to us.
 //!
-//! Lines come in file order. Rules of groups that name our token and rules of `*` are drafted
-//! apart; the first group that names us throws the drafts for `*` away. At the end the drafts that
-//! remain are laid out by precedence.
+//! [`Groups`] owns the drafts of the rules. Lines flow in, in file order; a [`Robots`] comes out.
+//! Rules of groups that name our token and rules of `*` are kept in separate drafts; the first
+//! group that names us discards the draft for `*`. At the end the remaining draft is sorted by
+//! precedence.
 
 use super::line::Line;
 use super::{Entry, Robots, pattern};
@@ -13,7 +14,7 @@ use crate::base::limits::{
 use std::cmp::Reverse;
 
 const _: () = assert!(ROBOTS_DELAY_MS_MAX <= u32::MAX as u64);
-const _: () = assert!(ROBOTS_LINE_BYTES_MAX > URL_BYTES_MAX, "a sitemap line fits");
+const _: () = assert!(ROBOTS_LINE_BYTES_MAX > URL_BYTES_MAX, "a sitemap line must fit");
 
 #[derive(Debug, Default)]
 pub(super) struct Groups {
@@ -21,10 +22,11 @@ pub(super) struct Groups {
     ours: Draft,
     everyones: Draft,
     sitemaps: Vec<Box<str>>,
-    /// The group being read names our token, or `*`.
+    /// The group that is being read names our token.
     is_ours: bool,
+    /// The group that is being read names `*`.
     is_everyones: bool,
-    /// A rule was read: the next User-agent line starts a new group (RFC 9309 2.2.1).
+    /// A rule was read, so the next User-agent line starts a new group (RFC 9309 2.2.1).
     has_rules: bool,
     /// Some group named our token, perhaps without a single rule.
     was_ours: bool,
@@ -72,14 +74,14 @@ impl Groups {
             self.is_everyones = false;
             self.has_rules = false;
         }
-        // `*` with more words behind it is still everyone.
+        // A `*` with more words behind it still means everyone.
         if let [b'*', rest @ ..] = value
             && rest.first().is_none_or(u8::is_ascii_whitespace)
         {
             self.is_everyones = true;
             return;
         }
-        // Only the beginning is a token: `nephila/1.0 (test)` is us.
+        // Only the beginning is a token: `nephila/1.0 (test)` names us.
         let is_token = |byte: &&u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'_');
         let token_len = value.iter().take_while(is_token).count();
         if token_len > 0 && value[..token_len].eq_ignore_ascii_case(&self.product_token) {
@@ -89,7 +91,7 @@ impl Groups {
         }
     }
 
-    /// Where lines of the group being read go, if they concern us.
+    /// Returns where lines of the current group go, if they apply to us.
     fn draft(&mut self) -> Option<&mut Draft> {
         if self.is_ours {
             Some(&mut self.ours)
@@ -104,7 +106,7 @@ impl Groups {
         self.has_rules = true;
         let Some(draft) = self.draft() else { return };
         draft.push(allow, value, line);
-        // Google's parser: an Allow of `/dir/index.html` allows `/dir/` too.
+        // As in Google's parser, an Allow of `/dir/index.html` also allows `/dir/`.
         if allow
             && let Some(slash) = memchr::memrchr(b'/', value)
             && value[slash..].starts_with(b"/index.htm")
@@ -114,8 +116,8 @@ impl Groups {
         }
     }
 
-    /// Several delays in groups that apply: the longest counts. A delay does not end the list of
-    /// agents, and holds for those named before it.
+    /// Keeps a Crawl-delay. If the groups that apply have several, the longest counts. A delay does
+    /// not end the list of agents, and holds for the agents named before it.
     fn push_delay(&mut self, value: &[u8], line: u32) {
         let Some(delay_ms) = delay_ms(value) else { return };
         if let Some(draft) = self.draft()
@@ -146,7 +148,7 @@ impl Groups {
 impl Draft {
     fn push(&mut self, allow: bool, value: &[u8], line: u32) {
         // Paths start with a slash, so no other pattern can match one. An empty value is the old
-        // way to say that nothing is forbidden: no rule.
+        // way to say that nothing is forbidden, and makes no rule.
         let can_match = matches!(value.first(), Some(b'/' | b'*'));
         if !can_match || self.rules.len() == ROBOTS_RULE_COUNT_MAX {
             return;
@@ -157,7 +159,8 @@ impl Draft {
         self.rules.push(DraftRule { start, end, line, allow });
     }
 
-    /// RFC 9309 2.2.2: the match with the most octets wins, and Allow wins between equals.
+    /// Makes the rules. RFC 9309 2.2.2: the match with the most octets wins, and Allow wins between
+    /// equals.
     fn lay_out(mut self, sitemaps: &[Box<str>]) -> Robots {
         self.rules.sort_by_key(|rule| (Reverse(rule.end - rule.start), !rule.allow));
         let text_len =
@@ -184,8 +187,8 @@ impl Draft {
     }
 }
 
-/// Seconds with decimals, as milliseconds rounded up. Anything behind the number is ignored; what
-/// starts with no number is no delay.
+/// Reads seconds with decimals, and returns milliseconds rounded up. Anything behind the number is
+/// ignored; a value that does not start with a number is no delay.
 fn delay_ms(value: &[u8]) -> Option<u32> {
     let digit_count = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (whole, rest) = value.split_at(digit_count(value));

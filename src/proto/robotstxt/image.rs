@@ -1,4 +1,4 @@
-//! Rules as state files hold them: read back without the robots.txt they came from.
+//! Rules as state files hold them: packed and read back without the robots.txt that they came from.
 
 use super::{Entry, Robots};
 use crate::base::pack::{Pack, Unpack};
@@ -19,7 +19,7 @@ impl Robots {
         }
     }
 
-    /// Reads what [`Robots::pack`] packed; `None` if it is something else.
+    /// Reads what [`Robots::pack`] packed; `None` if the bytes are something else.
     pub fn unpack(from: &mut Unpack<'_>) -> Option<Robots> {
         let text: Box<str> = from.text()?.into();
         let rule_count = from.u32()?;

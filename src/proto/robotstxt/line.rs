@@ -1,6 +1,6 @@
-//! One line of robots.txt: `key : value # comment`, with the slips that people make in it.
+//! One line of robots.txt: `key : value # comment`, with the mistakes that people make in it.
 
-/// A line that means something to us. Values are trimmed and as written otherwise.
+/// A line that matters to us. Values are trimmed, and otherwise as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     UserAgent(&'a [u8]),
@@ -10,7 +10,7 @@ pub(super) enum Line<'a> {
     Sitemap(&'a [u8]),
 }
 
-/// Reads a line without its end. `None` for blank lines, comments and records we do not know.
+/// Reads a line without its line end. `None` for blank lines, comments and records we do not know.
 pub(super) fn read(line: &[u8]) -> Option<Line<'_>> {
     let line = match memchr::memchr(b'#', line) {
         Some(comment) => &line[..comment],
@@ -25,7 +25,7 @@ pub(super) fn read(line: &[u8]) -> Option<Line<'_>> {
     const USER_AGENT: &[&[u8]] = &[b"user-agent", b"useragent", b"user agent"];
     const DISALLOW: &[&[u8]] =
         &[b"disallow", b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"];
-    // Google's parser compares the beginning of the key only, so `Disallow-all:` is a Disallow.
+    // Google's parser compares only the beginning of the key, so `Disallow-all:` is a Disallow.
     let begins_with_any = |names: &[&[u8]]| names.iter().any(|name| begins_with(key, name));
     if begins_with_any(USER_AGENT) {
         Some(Line::UserAgent(value))
@@ -44,7 +44,8 @@ pub(super) fn read(line: &[u8]) -> Option<Line<'_>> {
     }
 }
 
-/// Without a colon, blanks may stand in its place, but only if the line is exactly two words.
+/// Splits a line without a colon. Blanks may stand in its place, but only if the line has exactly
+/// two words.
 fn split_at_blank(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let blank = line.iter().position(is_blank)?;
@@ -55,7 +56,7 @@ fn split_at_blank(line: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&line[..blank], value))
 }
 
-/// A sitemap's address alone on its line, without `Sitemap:` before it.
+/// Reports whether the line is a sitemap's address alone, without `Sitemap:` before it.
 fn is_bare_sitemap(key: &[u8], value: &[u8]) -> bool {
     (key.eq_ignore_ascii_case(b"http") || key.eq_ignore_ascii_case(b"https"))
         && value.starts_with(b"//")
@@ -66,13 +67,14 @@ fn begins_with(key: &[u8], name: &[u8]) -> bool {
     key.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }
 
-/// Without white space at either end. A no-break space counts: it comes from word processors, and
-/// a rule that ends in one would forbid nothing.
+/// Removes white space at either end. A no-break space counts as white space: it comes from word
+/// processors, and a rule that ends in one would forbid nothing.
 fn trim(mut text: &[u8]) -> &[u8] {
     const NO_BREAK_SPACE: &[u8] = "\u{a0}".as_bytes();
     loop {
         let before = text.len();
-        // Vertical tab is white space to robots.txt's other readers but not to this function.
+        // Other readers of robots.txt take a vertical tab as white space, but `trim_ascii` does
+        // not.
         text = text.trim_ascii();
         text = text.strip_prefix(b"\x0b").unwrap_or(text);
         text = text.strip_suffix(b"\x0b").unwrap_or(text);

@@ -1,21 +1,21 @@
 //! robots.txt (RFC 9309): what a site asks of us, kept so small that a cache holds millions.
 //!
-//! Owns the reading of the file and the judgement of a path by it. Bytes go into a
-//! [`RobotsReader`] in pieces of any size; out comes a [`Robots`] with the rules of the groups
-//! that speak to our product token, and no others: merged where several do, those of `*` where
-//! none does. Whether and when the file is fetched, and what an error status means, is not known
-//! here ([`Robots::allow_all`] and [`Robots::disallow_all`] stand for those answers).
+//! This module owns the reading of the file and the judgement of a path by it. Bytes flow into a
+//! [`RobotsReader`] in pieces of any size; a [`Robots`] comes out. It has the rules of the groups
+//! that name our product token, merged if there are several; if there is none, it has the rules of
+//! `*`. This module does not know whether and when the file is fetched, nor what an error status
+//! means ([`Robots::allow_all`] and [`Robots::disallow_all`] stand for those answers).
 //!
 //! Invariant: rules lie in the order of their precedence (most octets first, allow before
-//! disallow), so the first that matches decides.
+//! disallow), so the first one that matches decides.
 //!
-//! Leniency follows Google's open-source parser where the RFC leaves room: common misspellings, a
-//! missing colon, `/index.html` standing for its directory. One point is the RFC's against that
-//! parser: records other than rules (Sitemap, Crawl-delay, unknown ones) never end a group
-//! (2.2.4). And one is our own: a file in UTF-16 with a byte order mark is read, since the site
+//! Where the RFC leaves room, leniency follows Google's open-source parser: common misspellings, a
+//! missing colon, `/index.html` standing for its directory. On one point we follow the RFC against
+//! that parser: records other than rules (Sitemap, Crawl-delay, unknown ones) never end a group
+//! (2.2.4). One point is our own: a file in UTF-16 with a byte order mark is read, because the site
 //! meant something by it.
 //!
-//! Any core; plain values.
+//! Any core may use it; all types are plain values.
 
 mod groups;
 mod image;
@@ -41,13 +41,13 @@ pub struct Robots {
     rule_count: u32,
     /// Milliseconds; `None` if the groups that apply have no Crawl-delay.
     crawl_delay_ms: Option<u32>,
-    /// Where it stands; zero if there is none.
+    /// The line of the Crawl-delay that counts; zero if there is none.
     crawl_delay_line: u32,
 }
 
-const _: () = assert!(size_of::<Robots>() <= 48, "a cache holds millions");
+const _: () = assert!(size_of::<Robots>() <= 48, "a cache holds millions of these");
 
-/// A piece of [`Robots::text`], from the end of the entry before to `end`.
+/// A piece of [`Robots::text`], from the end of the previous entry to `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     end: u32,
@@ -59,12 +59,14 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict<'a> {
     pub allowed: bool,
-    /// The rule that decided; `None` if no rule matched, or if none was found in time.
+    /// The rule that decided; `None` if no rule matched, or if none was found within the step
+    /// limit.
     pub rule: Option<Rule<'a>>,
 }
 
 impl Verdict<'_> {
-    /// The rules took more than [`ROBOTS_MATCH_STEP_COUNT_MAX`] steps: forbidden, by no rule.
+    /// Reports whether the rules took more than [`ROBOTS_MATCH_STEP_COUNT_MAX`] steps: the path is
+    /// forbidden then, although no rule says so.
     pub fn is_undecided(&self) -> bool {
         !self.allowed && self.rule.is_none()
     }
@@ -76,7 +78,7 @@ pub struct Rule<'a> {
     pub allow: bool,
     /// The path pattern in normal form: see [`pattern`].
     pub pattern: &'a str,
-    /// From one; zero if the rule came from no file.
+    /// The line number, counted from one; zero if the rule came from no file.
     pub line: u32,
 }
 
@@ -88,7 +90,7 @@ impl std::fmt::Display for Rule<'_> {
 }
 
 impl Robots {
-    /// Reads a whole file. `product_token` is our name as sites write it after `User-agent:`,
+    /// Reads a whole file. `product_token` is our name as sites write it after `User-agent:`, with
     /// letters, `-` and `_` only; it is compared without case.
     pub fn parse(bytes: &[u8], product_token: &str) -> Robots {
         let mut reader = RobotsReader::new(product_token);
@@ -96,12 +98,12 @@ impl Robots {
         reader.finish()
     }
 
-    /// For a site without a robots.txt (RFC 9309 2.3.1.3).
+    /// Returns the rules for a site without a robots.txt (RFC 9309 2.3.1.3).
     pub fn allow_all() -> Robots {
         Robots::default()
     }
 
-    /// For a site whose robots.txt cannot be had (RFC 9309 2.3.1.4).
+    /// Returns the rules for a site whose robots.txt is unreachable (RFC 9309 2.3.1.4).
     pub fn disallow_all() -> Robots {
         Robots {
             text: "/".into(),
@@ -134,23 +136,24 @@ impl Robots {
         Verdict { allowed: true, rule: None }
     }
 
-    /// Time between requests that the site asks for: the longest, if it names several.
+    /// Returns the time between requests that the site asks for: the longest, if it names several.
     pub fn crawl_delay_ms(&self) -> Option<u64> {
         self.crawl_delay_ms.map(u64::from)
     }
 
-    /// The line of the Crawl-delay that counts, from one.
+    /// Returns the line of the Crawl-delay that counts, counted from one.
     pub fn crawl_delay_line(&self) -> Option<u32> {
         self.crawl_delay_ms.map(|_| self.crawl_delay_line)
     }
 
-    /// Sitemap addresses in the order of the file, each once, whatever group they stand in. As
-    /// written: an absolute http or https URL, or a path to be resolved against the site's origin.
+    /// Returns sitemap addresses in the order of the file, each once, whatever group they stand in.
+    /// They are as written: an absolute http or https URL, or a path to be resolved against the
+    /// site's origin.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.pieces().skip(self.rule_count as usize).map(|(_, text)| text)
     }
 
-    /// Rules by precedence: the first that matches decides.
+    /// Returns the rules by precedence: the first one that matches decides.
     pub fn rules(&self) -> impl Iterator<Item = Rule<'_>> {
         self.pieces().take(self.rule_count as usize).map(|(entry, pattern)| Rule {
             allow: entry.line_and_allow & 1 == 1,
@@ -159,7 +162,7 @@ impl Robots {
         })
     }
 
-    /// Bytes on the heap, for a cache that is bounded by them.
+    /// Returns the bytes on the heap, for a cache that is bounded by them.
     pub fn heap_bytes(&self) -> usize {
         self.text.len() + std::mem::size_of_val(&*self.entries)
     }

@@ -1,18 +1,18 @@
-//! Path patterns: one spelling for each, and matching in linear time.
+//! Path patterns: brings each to one spelling, and matches them in linear time.
 //!
-//! RFC 9309 2.2.2 compares octets after percent-encoding. To make that one comparison of bytes,
-//! patterns and paths are brought to the same normal form first: `%XX` of an unreserved character
-//! is decoded, other `%XX` are in upper case, and octets that are neither unreserved nor reserved
-//! (spaces, quotes, everything outside ASCII) are encoded. A `%` without two digits stays.
+//! RFC 9309 2.2.2 compares octets after percent-encoding. To make that a comparison of bytes,
+//! patterns and paths are first brought to the same normal form: `%XX` of an unreserved character
+//! is decoded, other `%XX` are written in upper case, and octets that are neither unreserved nor
+//! reserved (spaces, quotes, everything outside ASCII) are encoded. A `%` without two digits stays.
 //!
 //! A query has more than one normal form: `?u=http://a` and `?u=http%3A%2F%2Fa` ask for the same,
-//! and the RFC's table has a rule written one way match a path written the other.
+//! and in the RFC's table a rule written one way matches a path written the other.
 //! [`query_spellings`] gives both; a rule that matches any of them matches. Before the `?` the two
-//! differ: `%2F` is no slash there.
+//! differ: there `%2F` is no slash.
 //!
-//! In a pattern, `*` stands for any octets and `$` at the end for the end of the path; these keep
-//! their own bytes, and the literal characters are `%2A` and `%24` in patterns and paths alike, as
-//! the RFC's examples have it.
+//! In a pattern, `*` stands for any octets, and `$` at the end for the end of the path; these are
+//! kept as bytes. The literal characters are written `%2A` and `%24` in patterns and paths alike,
+//! as in the RFC's examples.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ enum Octet {
     /// Is percent-encoded in normal form.
     Encoded,
     Percent,
-    /// `*` and `$`.
+    /// `*` or `$`.
     Special,
 }
 
@@ -48,8 +48,8 @@ const OCTETS: [Octet; 256] = {
     table
 };
 
-/// The normal form of a path with its query. Borrowed if it is in that form already, as almost
-/// every URL is.
+/// Returns the normal form of a path with its query. It is borrowed if the path is in that form
+/// already, as almost every URL is.
 pub(super) fn normal_path(path: &str) -> Cow<'_, [u8]> {
     let bytes = path.as_bytes();
     match bytes.iter().position(|&byte| OCTETS[byte as usize] != Octet::Plain) {
@@ -63,12 +63,13 @@ pub(super) fn normal_path(path: &str) -> Cow<'_, [u8]> {
     }
 }
 
-/// Characters that mean nothing in a query that their encoding does not (RFC 3986 3.4, and the
+/// Characters that mean the same in a query whether they are encoded or not (RFC 3986 3.4, and the
 /// brackets that forms put there).
 const QUERY_DELIMITERS: &[u8; 5] = b":/@[]";
 
-/// The other spellings of a path in normal form: the delimiters in its query all encoded, and none.
-/// Empty, without an allocation, where the query has no such character: on almost every URL.
+/// Returns the other spellings of a path in normal form: one with the delimiters in its query all
+/// encoded, one with none. The result is empty, without an allocation, if the query has no such
+/// character, which holds for almost every URL.
 pub(super) fn query_spellings(path: &[u8]) -> Vec<Vec<u8>> {
     let Some(query_start) = memchr::memchr(b'?', path).map(|mark| mark + 1) else {
         return Vec::new();
@@ -98,13 +99,14 @@ pub(super) fn query_spellings(path: &[u8]) -> Vec<Vec<u8>> {
 
 /// Appends the normal form of `pattern` to `out`. Its length is the rule's precedence: RFC 9309
 /// 2.2.2 counts the octets that match, and those are compared in normal form. Google's parser
-/// counts them as written, so that `/%62%61%7A` would beat `/baz/q`.
+/// counts them as written, so `/%62%61%7A` would win over `/baz/q`.
 pub(super) fn push_normal_pattern(pattern: &[u8], out: &mut String) {
     let last = pattern.len().wrapping_sub(1);
     normalise(pattern, |byte, index| byte == b'*' || index == last, out);
 }
 
-/// `is_wild` says of a `*` or `$` whether it means more than itself.
+/// Appends the normal form of `bytes`. `is_wild` says of a `*` or `$` whether it is special at its
+/// place.
 fn normalise(bytes: &[u8], is_wild: impl Fn(u8, usize) -> bool, out: &mut String) {
     let mut index = 0;
     while index < bytes.len() {
@@ -144,15 +146,15 @@ fn hex_pair(bytes: &[u8]) -> Option<u8> {
     }
 }
 
-/// True if `pattern` matches the beginning of `path`, or all of it if the pattern ends in `$`. Both
-/// are in normal form, so neither `*` nor `$` occurs in the path.
+/// Reports whether `pattern` matches the beginning of `path`, or all of it if the pattern ends in
+/// `$`. Both are in normal form, so neither `*` nor `$` occurs in the path.
 ///
-/// Each literal between stars is taken at its first place after the one before: a later place can
-/// only leave less room for the rest. So nothing is ever tried twice, and `*a*a*a*a` costs no more
-/// than its length and the path's, times the few bytes of a short literal. What it costs is taken
-/// from `step_count_left`, which may end below zero.
+/// Each literal between stars is taken at its first place behind the previous one: a later place
+/// can only leave less room for the rest. So nothing is ever tried twice. A pattern like `*a*a*a*a`
+/// costs no more than its own length and the path's, times the few bytes of a short literal. The
+/// cost is taken from `step_count_left`, which may end below zero.
 pub(super) fn matches(pattern: &[u8], path: &[u8], step_count_left: &mut isize) -> bool {
-    // Most rules fail within their first few bytes, before their stars are even looked for.
+    // Most rules fail within their first few bytes, before their stars are even searched for.
     let same_count = pattern.iter().zip(path).take_while(|(ours, theirs)| ours == theirs).count();
     *step_count_left -= 1 + same_count as isize;
     let mut rest = &path[same_count..];
@@ -175,10 +177,10 @@ pub(super) fn matches(pattern: &[u8], path: &[u8], step_count_left: &mut isize) 
     }
 }
 
-/// Longer literals are worth the set-up of a searcher that is linear whatever they hold.
+/// Longer literals pay for the set-up of a searcher that is linear whatever they hold.
 const SHORT_LITERAL_BYTES: usize = 32;
 
-/// What follows the first `literal` in `path`.
+/// Returns what follows the first `literal` in `path`.
 fn after_first<'a>(
     path: &'a [u8],
     literal: &[u8],
@@ -221,7 +223,7 @@ mod tests {
         fast_matches(normal_pattern(pattern).as_bytes(), &normal_path(path))
     }
 
-    /// The definition, tried every way: the oracle of [`matches`].
+    /// The definition, which tries every way: the oracle of [`matches`].
     fn naive_matches(pattern: &[u8], path: &[u8]) -> bool {
         match pattern {
             [] => true,
@@ -245,7 +247,7 @@ mod tests {
         assert!(is_match("/path/file-with-a-%2A.html", "/path/file-with-a-*.html"));
         assert!(!is_match("/path/file-with-a-%2A.html", "/path/file-with-a-b.html"));
         assert!(is_match("/path/foo-%24", "/path/foo-$"));
-        assert!(is_match("/a$b", "/a$b"), "a dollar that is not last is a dollar");
+        assert!(is_match("/a$b", "/a$b"), "a dollar that is not last is a literal");
         assert!(!is_match("/a$b", "/a"));
     }
 
@@ -264,7 +266,7 @@ mod tests {
         }
         assert!(matches_any("/*?filter[", "/a?filter%5Bx%5D=1"));
         assert!(matches_any("/*?filter%5B", "/a?filter[x]=1"));
-        // In a path, and for what separates parameters, the encoding is another character.
+        // Encoding does change a character in a path, and one that separates parameters.
         assert!(!matches_any("/a/b?c", "/a%2Fb?c") && !matches_any("/a%2Fb", "/a/b?c:d"));
         assert!(!matches_any("/a?b=c&d", "/a?b=c%26d"));
         assert!(query_spellings(b"/a/b:c?d=e&f=%26").is_empty());
@@ -321,7 +323,7 @@ mod tests {
     fn a_pattern_of_many_stars_is_not_exponential() {
         let pattern = "/".to_string() + &"*a".repeat(8_000) + "b$";
         let path = "/".to_string() + &"a".repeat(4_000);
-        // Tried every way this would not end in the life of the sun.
+        // A matcher that tried every way would not end in any useful time.
         let mut step_count_left = 0;
         assert!(!matches(pattern.as_bytes(), path.as_bytes(), &mut step_count_left));
         let step_count = -step_count_left as usize;

@@ -1,7 +1,7 @@
-//! Bytes to lines, in pieces of any size.
+//! Turns bytes, in pieces of any size, into lines.
 //!
-//! Knows byte order marks, the three line ends and the size limits; leaves what lines mean to
-//! `line` and `groups`. A line that lies whole in one piece is read where it lies.
+//! The reader knows byte order marks, the three line ends and the size limits; the meaning of lines
+//! is left to `line` and `groups`. A line that lies whole in one piece is read in place.
 
 use super::groups::Groups;
 use super::{Robots, line};
@@ -12,20 +12,20 @@ use crate::base::limits::{ROBOTS_BYTES_MAX, ROBOTS_LINE_BYTES_MAX};
 pub struct RobotsReader {
     groups: Groups,
     encoding: Encoding,
-    /// Bytes of the file taken so far; those beyond the limit are not.
+    /// The number of bytes of the file taken so far; those beyond the limit are not taken.
     taken_count: usize,
-    /// There were bytes beyond the limit.
+    /// The file has bytes beyond the limit.
     is_cut: bool,
     /// The beginning of a line whose end has not come yet, cut at the limit.
     line: Vec<u8>,
     line_number: u32,
-    /// The last byte was a carriage return: a line feed right behind it ends no second line.
+    /// The last byte was a carriage return, so a line feed right behind it ends no second line.
     after_return: bool,
 }
 
 #[derive(Debug)]
 enum Encoding {
-    /// Too few bytes to tell: a beginning of the UTF-8 mark, or of a UTF-16 one.
+    /// Too few bytes have come: so far they begin the UTF-8 mark, or a UTF-16 one.
     Unknown {
         start: [u8; 2],
         len: usize,
@@ -41,7 +41,7 @@ enum Encoding {
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl RobotsReader {
-    /// See [`Robots::parse`] for `product_token`.
+    /// Makes a reader; see [`Robots::parse`] for `product_token`.
     pub fn new(product_token: &str) -> RobotsReader {
         RobotsReader {
             groups: Groups::new(product_token),
@@ -87,8 +87,8 @@ impl RobotsReader {
         }
     }
 
-    /// True once the limit is passed: the rest of the file need not be fetched. A file that ends at
-    /// the limit is whole, its last line too.
+    /// Reports whether the limit has been passed: then the rest of the file need not be fetched. A
+    /// file that ends at the limit is whole, and so is its last line.
     pub fn is_full(&self) -> bool {
         self.is_cut
     }
@@ -97,14 +97,16 @@ impl RobotsReader {
         if matches!(self.encoding, Encoding::Unknown { .. }) {
             self.settle_without_mark();
         }
-        // Half a Disallow forbids more than it says, and half an Allow allows more.
+        // A cut last line is not read: half a Disallow forbids more than the whole, and half an
+        // Allow allows more.
         if !self.is_cut {
             self.end_line(&[]);
         }
         self.groups.finish()
     }
 
-    /// No mark after all: what was kept back is text. A UTF-8 mark that breaks off is dropped.
+    /// Decides that there is no mark, so bytes that were kept back are text. An incomplete UTF-8
+    /// mark is dropped.
     fn settle_without_mark(&mut self) {
         let Encoding::Unknown { start, len } =
             std::mem::replace(&mut self.encoding, Encoding::Utf8)
@@ -137,7 +139,7 @@ impl RobotsReader {
         self.line.extend_from_slice(&piece[..piece.len().min(room)]);
     }
 
-    /// `tail` is the rest of the line whose beginning may be kept already.
+    /// Ends a line. `tail` is the rest of it; its beginning may be in `line` already.
     fn end_line(&mut self, tail: &[u8]) {
         let room = ROBOTS_LINE_BYTES_MAX - self.line.len();
         let tail = &tail[..tail.len().min(room)];

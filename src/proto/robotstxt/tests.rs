@@ -68,13 +68,13 @@ fn rfc_the_longest_match_wins_and_allow_wins_a_tie() {
     assert_eq!(verdict.rule.unwrap().line, 2);
     assert_eq!(verdict.rule.unwrap().to_string(), "line 2: Disallow: /example/page/disallowed.gif");
     assert!(robots.check("/x").allowed);
-    assert!(robots.check("/y.z").allowed, "of two matches with four octets, allow");
+    assert!(robots.check("/y.z").allowed, "Allow must win a tie of four octets");
     assert_eq!(robots.check("/nowhere"), Verdict { allowed: true, rule: None });
 }
 
 #[test]
 fn rfc_octets_are_counted_as_they_are_compared() {
-    // `/%62%61%7A` is `/baz`, four octets, however it is written.
+    // `/%62%61%7A` is `/baz`, which has four octets however it is written.
     let text = "User-agent: *\nAllow: /%62%61%7A\nDisallow: /baz/q\n";
     assert!(!allows(text, "/baz/quux"));
     assert!(allows(text, "/baz/p"));
@@ -101,7 +101,7 @@ fn a_file_made_to_be_slow_forbids_what_it_does_not_decide_in_time() {
     assert_eq!(robots.rules().count(), 18_001);
     let verdict = robots.check(&format!("/{}", "a".repeat(4_000)));
     assert!(verdict.is_undecided(), "{verdict:?}");
-    // What is decided in time is decided by its rule.
+    // A path that is decided within the step limit is decided by its rule.
     assert!(robots.check("/b").allowed);
     assert!(!robots.check("/xaaaaaaaaaaaab").is_undecided());
     assert!(!robots.check("/nowhere").is_undecided());
@@ -213,7 +213,7 @@ fn rfc_a_file_that_ends_at_the_limit_is_whole() {
     let text = [start, &"#".repeat(ROBOTS_BYTES_MAX - start.len() - end.len()), end].concat();
     assert_eq!(text.len(), ROBOTS_BYTES_MAX);
     assert!(!allows(&text, "/abc"));
-    assert!(allows(&format!("{text}d"), "/abc"), "cut: not read");
+    assert!(allows(&format!("{text}d"), "/abc"), "a cut last line must not be read");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn in_pieces(bytes: &[u8], lengths: &[usize]) -> Robots {
     reader.finish()
 }
 
-/// Files that are near enough to robots.txt to reach every branch.
+/// Makes files that are close enough to robots.txt to reach every branch.
 #[expect(clippy::disallowed_types, reason = "prop_oneof! shares its arms through an Arc")]
 fn file() -> impl Strategy<Value = Vec<u8>> {
     let key = prop::sample::select(vec![
@@ -295,7 +295,8 @@ proptest! {
     ) {
         let file = [b"User-agent: *\nDisallow: /".as_slice(), &bytes].concat();
         let robots = Robots::parse(&file, "nephila");
-        // An octet grows to three when it is encoded, and no rule is shorter than its entry's line.
+        // An octet grows to three when it is encoded, and an entry takes no more bytes than the
+        // line of its rule.
         prop_assert!(robots.heap_bytes() <= 4 * file.len());
         let verdict = robots.check(&path);
         prop_assert_eq!(verdict.allowed, verdict.rule.is_none_or(|rule| rule.allow));

@@ -1,29 +1,32 @@
 //! SimHash: 64 bits that change little when a text changes little.
 //!
-//! Owns the way from visible text to a fingerprint. Text goes in by [`SimHasher::push_text`], in
-//! pieces that may split words and characters anywhere; the fingerprint comes out of
-//! [`SimHasher::finish`]. Finding neighbours is the dedup stage's work; it looks them up by
-//! [`blocks`] and confirms them by [`distance`].
+//! This module owns the way from visible text to a fingerprint. Text goes in by
+//! [`SimHasher::push_text`], in pieces that may split words and characters anywhere; the
+//! fingerprint comes out of [`SimHasher::finish`]. The dedup stage finds neighbours: it looks them
+//! up by [`blocks`] and confirms them by [`distance`].
 //!
 //! A shingle is three words in a row. Each shingle is hashed to 64 bits and votes on every bit of
-//! the fingerprint; the majority wins. Texts that share most of their shingles agree on most bits.
+//! the fingerprint; the majority decides each bit. Texts that share most of their shingles agree on
+//! most bits.
 //!
 //! It is fast by doing each step for many words at once:
-//! 1. Text is gathered in a buffer of 1 KiB, so that no step behind it has to join pieces. Pieces
-//!    of a page are short: they are copied by 64 bytes, whatever their length
+//! 1. Text is gathered in a buffer of 1 KiB, so that no later step has to join pieces. Pieces of a
+//!    page are short, and 64 bytes are copied for each, whatever its length
 //!    ([`SimHasher::push_short`]).
-//! 2. Word bytes become a bit mask of a window of 64; where words start and end is then a matter of
-//!    shifts. A word that a window cuts begins the next, so none is ever joined ([`words`]).
-//! 3. A word is hashed from two masked loads and one multiplication; only the rare words
-//!    longer than 16 bytes take a loop. A shingle's hash is that of its words turned and put over
-//!    one another: they are mixed already, and shingles that differ in a word differ at random.
-//! 4. Votes are counted in planes: plane `k` holds bit `k` of all 64 counters, so that counting a
+//! 2. Word bytes become a bit mask of a window of 64 bytes; where words start and end is then found
+//!    by shifts. A word that is cut by the end of a window begins the next window, so no word is
+//!    ever joined ([`words`]).
+//! 3. A word is hashed from two masked loads and one multiplication; only the rare words longer
+//!    than 16 bytes take a loop. A shingle's hash is the XOR of its words' hashes, each rotated by
+//!    another amount: word hashes are well mixed already, so shingles that differ in one word
+//!    differ in random bits.
+//! 4. Votes are counted in planes: plane `k` holds bit `k` of all 64 counters, so counting a
 //!    shingle takes about five operations instead of 64 ([`planes`]).
 //!
-//! The tests hold a twin of two dozen lines that does all this byte by byte.
+//! The tests compare it with a twin of two dozen lines that does all this byte by byte.
 //!
-//! Invariant: the fingerprint depends on the text alone, not on how it was cut. Any core; one
-//! hasher per core is reused for page after page.
+//! Invariant: the fingerprint depends on the text alone, not on how it was cut. Any core may use
+//! it; one hasher per core is reused for page after page.
 
 mod planes;
 #[cfg(test)]
@@ -37,30 +40,31 @@ use crate::sys::block::{self, BLOCK_BYTES};
 use planes::Planes;
 use words::{Carry, Words};
 
-/// Differing bits of two fingerprints.
+/// Returns the number of bits in which two fingerprints differ.
 pub fn distance(a: u64, b: u64) -> u32 {
     (a ^ b).count_ones()
 }
 
-/// The four 16-bit blocks of a fingerprint, lowest first. Two fingerprints within three bits agree
-/// in at least one of them.
+/// Returns the four 16-bit blocks of a fingerprint, lowest first. Two fingerprints that differ in
+/// at most three bits agree in at least one block.
 pub fn blocks(simhash: u64) -> [u16; 4] {
     [0, 16, 32, 48].map(|shift| (simhash >> shift) as u16)
 }
 
-/// Takes a text piece by piece. See the module's text for how.
+/// Takes a text piece by piece. The module's text says how.
 pub struct SimHasher {
-    /// Text not yet read, with room behind it for loads that reach over its end.
+    /// Text not yet read, with room behind it for loads that reach beyond its end.
     buffer: Buffer,
     buffered_count: usize,
-    /// A break came, and no text after it yet.
+    /// A break has come, and no text after it yet.
     is_broken: bool,
     carry: Carry,
-    /// Hashes of the last two words of the batch before, older first, and of those of this one.
+    /// The hashes of the last two words of the previous batch, the older first, then those of this
+    /// batch.
     hashes: [u64; HASH_COUNT_MAX],
-    /// Of this batch.
+    /// The number of word hashes in this batch.
     hash_count: usize,
-    /// Of the batches before.
+    /// The number of words in the previous batches.
     word_count: usize,
     planes: Planes,
 }
@@ -87,8 +91,9 @@ impl SimHasher {
         }
     }
 
-    /// Takes the next piece of the text, UTF-8 as a rule but any bytes will do. A piece's end does
-    /// not end a word: push a space where the text has a break that is not in it.
+    /// Takes the next piece of the text, which should be UTF-8, but any bytes will do. The end of a
+    /// piece does not end a word: push a space where the text has a break that is not written in
+    /// it.
     pub fn push_text(&mut self, piece: impl AsRef<[u8]>) {
         let mut piece = piece.as_ref();
         self.put_break();
@@ -104,16 +109,16 @@ impl SimHasher {
         }
     }
 
-    /// As [`SimHasher::push_text`] of a space, if there `is_break`.
+    /// Does what [`SimHasher::push_text`] does for a space, if `is_break`.
     #[inline(always)]
     pub fn push_break(&mut self, is_break: bool) {
         self.is_broken |= is_break;
     }
 
-    /// As [`SimHasher::push_text`] of a space, if there `is_break`, and of `chunk[start..end]`; for
-    /// the short texts that pages are made of. What stands behind them in the chunk is copied as
-    /// well, and written over by the next: a copy of 64 bytes is a few instructions, and one of any
-    /// length a call that cannot predict which way it takes.
+    /// Does what [`SimHasher::push_text`] does for a space, if `is_break`, and for
+    /// `chunk[start..end]`. It is made for the short texts of which pages consist. The bytes behind
+    /// them in the chunk are copied too, and overwritten by the next text: a copy of 64 bytes takes
+    /// a few instructions, a copy of any length is a call with branches that cannot be predicted.
     #[inline(always)]
     pub fn push_short(&mut self, is_break: bool, chunk: &[u8], start: usize, end: usize) {
         self.push_break(is_break);
@@ -150,7 +155,7 @@ impl SimHasher {
         self.push_text(piece);
     }
 
-    /// Puts the break that is due into the buffer.
+    /// Writes the pending break, if any, to the buffer.
     #[inline(always)]
     fn put_break(&mut self) {
         let at = self.buffered_count % BUFFER_BYTES;
@@ -162,10 +167,10 @@ impl SimHasher {
         }
     }
 
-    /// The fingerprint of all text since the last reset, or `None` if it has fewer words than
-    /// [`SIMHASH_WORD_COUNT_MIN`]. Leaves the hasher reset.
+    /// Returns the fingerprint of all text since the last reset, or `None` if it has fewer words
+    /// than [`SIMHASH_WORD_COUNT_MIN`]. Leaves the hasher reset.
     pub fn finish(&mut self) -> Option<u64> {
-        // All but blanks is then in whole windows.
+        // After these blanks, all text lies in whole windows.
         self.push_text([b' '; BLOCK_BYTES]);
         self.drain();
         self.vote(self.hash_count);
@@ -175,7 +180,7 @@ impl SimHasher {
         is_enough.then_some(simhash)
     }
 
-    /// Forgets the text: the hasher is as new.
+    /// Forgets the text, so that the hasher is like a new one.
     pub fn reset(&mut self) {
         self.buffered_count = 0;
         self.is_broken = false;
@@ -186,7 +191,7 @@ impl SimHasher {
         self.planes = Planes::default();
     }
 
-    /// Reads all whole windows of the buffer; what is behind them stays there.
+    /// Reads all whole windows of the buffer; the bytes behind them stay there.
     #[inline(never)]
     fn drain(&mut self) {
         let mut at = 0;
@@ -205,7 +210,8 @@ impl SimHasher {
     fn vote(&mut self, count: usize) {
         let hashes = &mut self.hashes;
         let last = [hashes[count], hashes[count + 1]];
-        // In place: a shingle's hash is written where only it was still to read.
+        // This is done in place: a shingle's hash replaces the word hash that no later shingle
+        // reads.
         for first in 0..count {
             let Some([a, b, c]) = hashes[first..].first_chunk().copied() else { break };
             hashes[first] = shingle_hash(a, b, c);
@@ -222,8 +228,8 @@ impl SimHasher {
     }
 }
 
-/// Puts the hashes of the words that end in the window of the first 64 `bytes` behind those that
-/// are there; returns where the next window is.
+/// Appends the hashes of the words that end in the window of the first 64 `bytes`; returns where
+/// the next window is.
 #[inline(always)]
 fn hash_words(
     bytes: &[u8; WINDOW_BYTES],
@@ -236,8 +242,9 @@ fn hash_words(
     let room = hashes[2 + *hash_count % BATCH_COUNT..].first_chunk_mut();
     if let Some(out) = room {
         if is_ascii {
-            // Of ASCII words that bit is all there is to lower case: digits have it already. Folded
-            // in the buffer, loads would wait for the stores just before them.
+            // To set this bit is all that lower-casing takes in ASCII words: digits have it
+            // already. If the bytes were folded in a buffer, loads would wait for the stores just
+            // before them.
             hash_window(bytes, &words, 0x20 * (u64::MAX / 255), out);
         } else {
             hash_folded(window, &words, out);
@@ -254,11 +261,12 @@ fn hash_folded(window: &[u8; BLOCK_BYTES], words: &Words, out: &mut [u64; BLOCK_
     hash_window(&folded, words, 0, out);
 }
 
-/// `fold`: bits that every byte of a word is to have.
+/// Hashes the words of a window. `fold` holds the bits to be set in every byte of a word.
 #[inline(always)]
 fn hash_window(bytes: &[u8; WINDOW_BYTES], words: &Words, fold: u64, out: &mut [u64; BLOCK_BYTES]) {
     let (mut starts, mut ends) = (words.starts, words.ends);
-    // Four at a time, those behind the last for nothing: how many there are cannot be predicted.
+    // Words are hashed four at a time, and hashes beyond the last word are wasted: how many words
+    // there are cannot be predicted.
     let (groups, _) = out.as_chunks_mut::<4>();
     let group_count = words.count.div_ceil(4).min(groups.len());
     for group in &mut groups[..group_count] {
@@ -274,31 +282,33 @@ fn hash_window(bytes: &[u8; WINDOW_BYTES], words: &Words, fold: u64, out: &mut [
 const KEYS: [u64; 4] =
     [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
 
-/// Both halves of a 128-bit product: every bit of either factor reaches every bit of the result.
+/// XORs both halves of a 128-bit product: every bit of either factor affects every bit of the
+/// result.
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }
 
-/// Words whose shingles are counted at a time; those of one more window have room behind them.
+/// The number of words whose shingles are counted at a time; the words of one more window fit
+/// behind them.
 const BATCH_COUNT: usize = 256;
 const HASH_COUNT_MAX: usize = 2 + BATCH_COUNT + BLOCK_BYTES;
 
-/// Text read at a time: it and its hashes stay in the first-level cache. A power of two, so that a
-/// position is brought into bounds by a mask.
+/// The number of text bytes read at a time: they and their hashes stay in the first-level cache. It
+/// is a power of two, so that a mask brings a position into bounds.
 const BUFFER_BYTES: usize = 1_024;
 const _: () = assert!(BUFFER_BYTES.is_power_of_two());
-/// Copied at a time.
+/// The number of bytes copied at a time.
 const COPY_BYTES: usize = BLOCK_BYTES;
-/// A window of text, and what loads of a word's hash reach behind it.
+/// A window of text, and the bytes behind it that loads of a word's hash reach.
 const WINDOW_BYTES: usize = BLOCK_BYTES + 16;
 /// Room for a break, for what is copied behind it, and for a window behind that.
 const OVER_BYTES: usize = 1 + COPY_BYTES + WINDOW_BYTES;
 type Buffer = [u8; BUFFER_BYTES + OVER_BYTES];
 const _: () =
-    assert!(SIMHASH_WORD_BYTES_MAX == BLOCK_BYTES, "what fills a window is all that counts");
+    assert!(SIMHASH_WORD_BYTES_MAX == BLOCK_BYTES, "a word counts up to the length of a window");
 
-/// The hash of the word from `start` to `end`.
+/// Returns the hash of the word from `start` to `end`.
 #[inline(always)]
 fn word_hash(bytes: &[u8; WINDOW_BYTES], start: u32, end: u32, fold: u64) -> u64 {
     let (start, len) = (start as usize, end.wrapping_sub(start) as usize);
@@ -322,13 +332,14 @@ fn long_word_hash(bytes: &[u8; WINDOW_BYTES], start: usize, len: usize, fold: u6
     hash
 }
 
-/// Eight bytes at `start`, which is in the window or up to eight bytes behind it.
+/// Loads eight bytes at `start`, which is in the window or up to eight bytes behind it.
 #[inline(always)]
 fn load(bytes: &[u8; WINDOW_BYTES], start: usize) -> u64 {
     u64::from_le_bytes(bytes[start..][..8].try_into().unwrap_or_default())
 }
 
-/// By a word's length up to 16: which bits of the first 16 bytes from its start are its own.
+/// For each length of a word up to 16, which bits of the first 16 bytes from its start belong to
+/// it.
 const MASKS: [[u64; 2]; 17] = {
     let mut masks = [[0, 0]; 17];
     let mut len = 1;
@@ -345,6 +356,7 @@ const MASKS: [[u64; 2]; 17] = {
 
 #[inline(always)]
 fn shingle_hash(first: u64, second: u64, third: u64) -> u64 {
-    // Turns by whole 16 bits: the compiler has instructions that turn two hashes at once.
+    // The rotations are multiples of 16 bits: the compiler has instructions that rotate two hashes
+    // at once.
     first.rotate_left(48) ^ second.rotate_left(16) ^ third
 }

@@ -1,21 +1,21 @@
 //! Sixty-four counters in planes: plane `k` holds bit `k` of each.
 //!
-//! Adding a shingle's 64 bits one counter at a time costs 64 additions. Laid out in planes, three
-//! rows of bits add up with five operations on whole words (a full adder in each bit), and eight
-//! rows with seven such adders leave one carry for the planes above (Harley and Seal's way to
-//! count bits); four sets of eight go through a vector register side by side.
+//! Adding a shingle's 64 bits one counter at a time takes 64 additions. In planes, three rows of
+//! bits add up with five operations on whole words (a full adder in each bit), and eight rows with
+//! seven such adders leave one carry for the planes above (the Harley-Seal method of counting
+//! bits); four sets of eight go through a vector register side by side.
 
 use crate::base::limits::SIMHASH_SHINGLE_COUNT_MAX;
 use std::array::from_fn;
 
 const PLANE_COUNT: usize = 24;
-const _: () = assert!(SIMHASH_SHINGLE_COUNT_MAX < 1 << PLANE_COUNT, "no counter overflows");
+const _: () = assert!(SIMHASH_SHINGLE_COUNT_MAX < 1 << PLANE_COUNT, "no counter may overflow");
 
-/// Rows side by side, as a vector register holds them: each is counted apart, and all are brought
-/// together at the end.
+/// The number of rows side by side, as a vector register holds them. Each lane is counted
+/// separately, and all are added up at the end.
 const LANE_COUNT: usize = 4;
 type Lanes = [u64; LANE_COUNT];
-/// Rows added at a time.
+/// The number of rows added at a time.
 const BATCH: usize = 8 * LANE_COUNT;
 
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Planes {
 }
 
 impl Planes {
-    /// Rows added so far.
+    /// Returns the number of rows added so far.
     pub(super) fn total_count(&self) -> usize {
         self.total_count
     }
@@ -40,14 +40,15 @@ impl Planes {
             self.add_batch(batch, bit_count);
         }
         if !rest.is_empty() {
-            // Rows of no bits count for nothing: cheaper than a carry for each row of the rest.
+            // The rest is filled up with rows without bits, which add nothing: that is cheaper than
+            // a carry for each row of the rest.
             let mut last = [0; BATCH];
             last[..rest.len()].copy_from_slice(rest);
             self.add_batch(&last, bit_count);
         }
     }
 
-    /// `bit_count`: no counter needs more planes.
+    /// Adds one batch. `bit_count` is the number of planes that no counter exceeds.
     #[inline(always)]
     fn add_batch(&mut self, rows: &[u64; BATCH], bit_count: usize) {
         let (lanes, _) = rows.as_chunks::<LANE_COUNT>();
@@ -60,7 +61,8 @@ impl Planes {
         (*twos, first) = full_add(*twos, carries[0], carries[1]);
         (*twos, second) = full_add(*twos, carries[2], carries[3]);
         (*fours, carry) = full_add(*fours, first, second);
-        // As far as a carry can come, and not as far as this one does: that cannot be predicted.
+        // The loop goes as far as any carry can come, and not as far as this one does, which cannot
+        // be predicted.
         for plane in &mut higher[..bit_count.clamp(3, PLANE_COUNT) - 3] {
             let sum = *plane;
             *plane = from_fn(|lane| sum[lane] ^ carry[lane]);
@@ -69,7 +71,7 @@ impl Planes {
         debug_assert_eq!(carry, [0; LANE_COUNT]);
     }
 
-    /// Bits whose counter is over half of all rows.
+    /// Returns the bits whose counter exceeds half of all rows.
     pub(super) fn majority(&self) -> u64 {
         let mut carries = [0; LANE_COUNT - 1];
         let counters = self.planes.map(|lanes| {
@@ -90,7 +92,7 @@ impl Planes {
     }
 }
 
-/// Sum and carry of three bits, in each of 64 places of each lane.
+/// Returns sum and carry of three bits, in each of 64 places of each lane.
 #[inline(always)]
 fn full_add(a: Lanes, b: Lanes, c: Lanes) -> (Lanes, Lanes) {
     let half: Lanes = from_fn(|lane| a[lane] ^ b[lane]);

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The definition, byte by byte: the oracle of all the speed.
+/// The definition, byte by byte: the oracle of the fast code.
 fn naive(text: &[u8]) -> Option<u64> {
     let mut words = Vec::<Vec<u8>>::new();
     let mut is_open = false;
@@ -86,7 +86,7 @@ fn case_punctuation_and_white_space_do_not_matter() {
 
 #[test]
 fn ideographs_are_words_of_their_own() {
-    // Twenty characters are twenty words, though no blank is between them.
+    // Twenty characters are twenty words, although there is no blank between them.
     let text = "\u{87f2}\u{7db2}\u{91d1}\u{7403}\u{85dd}".repeat(4);
     assert!(simhash(&text).is_some());
     let blanks: String = text.chars().flat_map(|ideograph| [ideograph, ' ']).collect();
@@ -134,7 +134,8 @@ fn blocks_are_the_four_quarters() {
     assert_eq!(distance(0b1011, 0b0110), 3);
 }
 
-/// Texts that reach the buffer's edges: words of all lengths, marks, ideographs, broken UTF-8.
+/// Makes texts that reach the buffer's edges: words of all lengths, punctuation, ideographs, broken
+/// UTF-8.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let word = prop::sample::select(vec![
         "a",

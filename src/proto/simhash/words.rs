@@ -1,52 +1,55 @@
-//! Where words start and end in a text, window by window.
+//! Finds where words start and end in a text, window by window.
 //!
-//! A word is a run of ASCII letters, digits and bytes outside ASCII, with two amendments:
+//! A word is a run of ASCII letters, digits and bytes outside ASCII, with two exceptions:
 //! - Characters of U+0080 to U+00BF and U+2000 to U+2FFF (UTF-8 that starts with C2 or E2: no-break
 //!   space, typographic quotes and dashes, arrows, symbols) separate words like a blank. The few
-//!   letters among them, as in Glagolitic, are the price of looking at one byte only.
+//!   letters among them, such as Glagolitic, are lost: that is the price of looking at one byte
+//!   only.
 //! - Each character of U+3000 to U+9FFF (starts with E3 to E9: kana and ideographs) starts a word.
-//!   Those scripts put no blanks between words, and a word of a whole paragraph would make one
-//!   shingle of three paragraphs.
+//!   Those scripts put no blanks between words; without this rule a paragraph would be one word,
+//!   and a shingle would span three paragraphs.
 //!
-//! Both hold for broken UTF-8 as well: only continuation bytes are taken to belong to a lead byte.
+//! Both rules hold for broken UTF-8 too: only continuation bytes are taken to belong to a lead
+//! byte.
 
 use crate::sys::block::{self, BLOCK_BYTES};
 
-/// Where words lie in a window of 64 bytes that begins with a word or between words: bit `i` for
-/// byte `i`.
+/// Where words lie in a window of 64 bytes, which begins with a word or between words. Bit `i`
+/// stands for byte `i`.
 pub(super) struct Words {
     pub starts: u64,
-    /// The byte behind a word. Beyond the last: behind the window.
+    /// The bytes right behind a word. If no bit is left, the word ends with the window.
     pub ends: u64,
-    /// Words that end, and so count.
+    /// The number of words that end in the window; only these are counted.
     pub count: usize,
-    /// To the next window: behind this one, or at the word that this one cuts.
+    /// The distance to the next window, which begins behind this one, or at the word that is cut
+    /// here.
     pub step: usize,
 }
 
-/// What the last window means for the next.
+/// What the previous window means for the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carry {
     separator: Separator,
-    /// In a word that has filled a window: the rest of it does not count.
+    /// We are in a word that has filled a window; the rest of it does not count.
     is_skipping: bool,
-    /// One of the two above means something.
+    /// One of the two fields above is set.
     is_live: bool,
 }
 
-/// Bit 0 of masks that were shifted out of the window before.
+/// The state of a separator, as bit 0 of masks that were shifted out of the previous window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Separator {
-    /// A separator's lead byte was last.
+    /// The last byte was a separator's lead byte.
     lead: u64,
-    /// It was one of three bytes.
+    /// That lead byte was of a separator of three bytes.
     long_lead: u64,
-    /// Its second byte was.
+    /// The last byte was the second of such a separator.
     second: u64,
 }
 
-/// The words of a window, and whether all its bytes are ASCII. No list of them is made: one of all
-/// places in a kilobyte took as long as all the hashing.
+/// Returns the words of a window, and whether all its bytes are ASCII. No list of words is made: a
+/// list of all places in a kilobyte took as long as all the hashing.
 #[inline(always)]
 pub(super) fn find(window: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (Words, bool) {
     let (word, has_others) = block::words(window);
@@ -58,8 +61,8 @@ pub(super) fn find(window: &[u8; BLOCK_BYTES], carry: &mut Carry) -> (Words, boo
     (Words::of(word, starts, ends, carry), true)
 }
 
-/// [`find`] where some bytes are outside ASCII, or a word or a separator of a window before goes
-/// on.
+/// Does what [`find`] does, if some bytes are outside ASCII, or if a word or a separator of an
+/// earlier window goes on.
 #[inline(never)]
 fn find_others(window: &[u8; BLOCK_BYTES], mut word: u64, carry: &mut Carry) -> Words {
     let (separator, ideograph) = classify_others(window, &mut carry.separator);
@@ -73,7 +76,7 @@ fn find_others(window: &[u8; BLOCK_BYTES], mut word: u64, carry: &mut Carry) -> 
     let (starts, ends) = (word & (!after | ideograph), after & (!word | ideograph));
     let words = Words::of(word, starts, ends, carry);
     if words.step < BLOCK_BYTES {
-        // A word begins there, so no separator goes on.
+        // A word begins at the next window, so no separator goes on.
         carry.separator = Separator::default();
     }
     carry.is_live = carry.is_skipping || carry.separator != Separator::default();
@@ -90,7 +93,7 @@ impl Words {
         Words { starts, ends, count: ends.count_ones() as usize, step }
     }
 
-    /// A word that fills the window counts as if it ended there.
+    /// Ends a word that fills the window, as if the word ended there.
     #[cold]
     fn fill(carry: &mut Carry) -> Words {
         (carry.is_skipping, carry.is_live) = (true, true);
@@ -98,16 +101,17 @@ impl Words {
     }
 }
 
-/// Without a branch: whether a window cuts a word cannot be predicted.
+/// Returns the distance to the next window. It has no branch, because it cannot be predicted
+/// whether the window cuts a word.
 #[inline(always)]
 fn step(word: u64, starts: u64) -> usize {
     let is_cut = word >> (BLOCK_BYTES - 1);
-    // Of the word that is cut, or none.
+    // The length of the word that is cut, if there is one.
     let rest = (starts | 1).leading_zeros() as usize + 1;
     BLOCK_BYTES - (rest & (is_cut as usize).wrapping_neg())
 }
 
-/// The masks of bytes that separate although they are outside ASCII, and of those that start a
+/// Returns the mask of bytes outside ASCII that separate words, and the mask of those that start a
 /// word of their own.
 fn classify_others(bytes: &[u8; BLOCK_BYTES], carry: &mut Separator) -> (u64, u64) {
     let short_lead = block::in_range(bytes, 0xc2, 0xc2);

@@ -1,9 +1,10 @@
-//! From the bytes of a sitemap to UTF-8.
+//! Turns the bytes of a sitemap into UTF-8.
 //!
-//! Order of belief (RFC 7303 3.2): byte order mark, charset of the Content-Type header, the XML
-//! declaration; UTF-8 where none speaks. UTF-8 passes through unchecked and without a copy: takers
-//! replace what is malformed. At most [`SITEMAP_DECLARATION_BYTES_MAX`] bytes are held back, and
-//! only while they may still be a declaration.
+//! The sources of the charset, the strongest first (RFC 7303 3.2): byte order mark, charset of the
+//! Content-Type header, XML declaration; without any of them it is UTF-8. UTF-8 passes through
+//! unchecked and without a copy: those who take it replace what is malformed. At most
+//! [`SITEMAP_DECLARATION_BYTES_MAX`] bytes are held back, and only while they may still be a
+//! declaration.
 
 use crate::base::limits::SITEMAP_DECLARATION_BYTES_MAX;
 use encoding_rs::{CoderResult, Encoding, UTF_8};
@@ -13,7 +14,7 @@ const DECLARATION: &[u8] = b"<?xml";
 const OUT_BYTES: usize = 4 * 1024;
 
 enum Stage {
-    /// The bytes so far are in `held`.
+    /// Nothing is decided yet; the bytes so far are in `held`.
     Start,
     Utf8,
     Legacy(Box<encoding_rs::Decoder>),
@@ -26,7 +27,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// `header_label`: the charset of the Content-Type header. Unknown labels are no label.
+    /// Makes a decoder. `header_label` is the charset of the Content-Type header; an unknown label
+    /// counts as none.
     pub fn new(header_label: Option<&str>) -> Decoder {
         let header = header_label.and_then(|label| Encoding::for_label(label.as_bytes()));
         Decoder { stage: Stage::Start, header, held: Vec::new() }
@@ -50,7 +52,7 @@ impl Decoder {
         self.flow(&[], true, take);
     }
 
-    /// Whether more bytes could not change the verdict.
+    /// Reports whether the charset can be decided, because more bytes could not change it.
     fn is_decidable(&self) -> bool {
         let held = &self.held;
         if held.len() < BOM_BYTES_MAX {
@@ -107,8 +109,8 @@ fn transcode(
     }
 }
 
-/// The encoding that an XML declaration at the very beginning names. One that says UTF-16 in bytes
-/// that read as ASCII is wrong about itself: UTF-8 (as WHATWG has it for `meta`).
+/// Returns the encoding that an XML declaration at the very beginning names. A declaration of
+/// UTF-16 in bytes that read as ASCII is wrong; UTF-8 is assumed then (as WHATWG does for `meta`).
 fn declared(head: &[u8]) -> Option<&'static Encoding> {
     let declaration = head.strip_prefix(DECLARATION)?;
     let declaration = &declaration[..memchr::memchr(b'>', declaration)?];

@@ -1,22 +1,22 @@
-//! Tokens of a sitemap to its entries.
+//! Turns the tokens of a sitemap into its entries.
 //!
-//! Owns the entry that is being read and the counts. In: tokens. Out: entries, one when its element
-//! ends. The first element decides the [`Form`]; what is none of them gives no entry. Elements are
-//! followed by name and prefix, not by depth, so an end tag that is missing spoils one entry and
-//! not the file.
+//! A [`Document`] owns the entry that is being read, and the counts. Tokens flow in, entries flow
+//! out, each when its element ends. The first element decides the [`Form`]; a file whose first
+//! element belongs to no form gives no entry. Elements are followed by name and prefix, not by
+//! depth, so a missing end tag spoils one entry and not the file.
 
 use super::xml::Tokens;
 use super::{Entry, Form, Summary, Take};
 use crate::base::limits::{SITEMAP_FIELD_BYTES_MAX, SITEMAP_URL_COUNT_MAX, URL_BYTES_MAX};
 use std::borrow::Cow;
 
-/// What the text that comes belongs to.
+/// What the next text belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Field {
     #[default]
     None,
     Loc,
-    /// Directly in `<sitemap>`, where some generators put the address.
+    /// The text stands directly in `<sitemap>`, where some generators put the address.
     Bare,
     Lastmod,
     Priority,
@@ -26,12 +26,12 @@ enum Field {
 pub struct Document {
     summary: Summary,
     has_root: bool,
-    /// The root's prefix, with its colon; of a feed, none.
+    /// The root's prefix with its colon; empty for RSS.
     prefix: Vec<u8>,
-    /// Inside an element that makes an entry.
+    /// The parser is inside an element that makes an entry.
     is_inside: bool,
     field: Field,
-    /// Text as written; CDATA is escaped on the way in.
+    /// Text as written; ampersands in CDATA are escaped when they are stored.
     loc: Vec<u8>,
     bare: Vec<u8>,
     lastmod: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Document {
     link: Link,
 }
 
-/// An Atom `<link>` whose attributes come.
+/// An Atom `<link>` while its attributes are read.
 #[derive(Default)]
 struct Link {
     is_open: bool,
@@ -47,7 +47,7 @@ struct Link {
     href: Vec<u8>,
 }
 
-/// A [`Document`] and the taker of its entries.
+/// A [`Document`] with the function that takes its entries.
 pub struct Collecting<'a, T> {
     pub document: &'a mut Document,
     pub take: &'a mut T,
@@ -58,7 +58,7 @@ impl Document {
         self.summary
     }
 
-    /// Counts an entry and hands it on, if there is room.
+    /// Counts an entry and hands it on, if the limit allows.
     pub fn give(&mut self, entry: Entry<'_>, take: &mut impl Take) {
         self.summary.form = self.summary.form.or(Some(Form::Lines));
         if self.summary.entry_count as usize >= SITEMAP_URL_COUNT_MAX {
@@ -73,7 +73,7 @@ impl Document {
         self.summary.refused_count = self.summary.refused_count.saturating_add(1);
     }
 
-    /// The local part of a name, if it is of the list's own vocabulary.
+    /// Returns the local part of a name, if it has the root's prefix.
     fn own<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
         name.strip_prefix(self.prefix.as_slice()).filter(|local| !local.contains(&b':'))
     }
@@ -94,7 +94,7 @@ impl Document {
         }
     }
 
-    /// The element that makes an entry.
+    /// Reports whether this element makes an entry.
     fn is_item(&self, local: &[u8]) -> bool {
         let name: &[u8] = match self.summary.form {
             Some(Form::Urlset) => b"url",
@@ -125,7 +125,7 @@ impl Document {
         }
     }
 
-    /// Where text goes that is in no element of the entry.
+    /// Returns where text goes that is in no element of the entry.
     fn outer_field(&self) -> Field {
         if self.is_inside && self.summary.form == Some(Form::Index) {
             Field::Bare
@@ -143,7 +143,7 @@ impl Document {
         let has_loc = !self.loc.trim_ascii().is_empty();
         let loc = std::mem::take(if has_loc { &mut self.loc } else { &mut self.bare });
         self.give_loc(&loc, take);
-        // Kept for its memory.
+        // The buffer is put back so that its memory is reused.
         self.loc = loc;
     }
 
@@ -163,8 +163,8 @@ impl Document {
     }
 }
 
-/// An address as written: longer than a URL, as its references are. Kept to one byte more, so that
-/// a longer one is known to be.
+/// An address as written may be longer than a URL, because its references are. One byte more than
+/// this is kept, so that a longer address can be recognised.
 const LOC_BYTES_MAX: usize = 2 * URL_BYTES_MAX;
 
 impl<T: Take> Tokens for Collecting<'_, T> {
@@ -179,7 +179,7 @@ impl<T: Take> Tokens for Collecting<'_, T> {
         } else if document.is_inside {
             match document.field_of(local) {
                 Field::None => {}
-                // A second address in one entry: the first is the page's.
+                // This is a second address in one entry; the first one is the page's.
                 Field::Loc if !document.loc.is_empty() => document.field = Field::None,
                 field => document.field = field,
             }
@@ -199,7 +199,7 @@ impl<T: Take> Tokens for Collecting<'_, T> {
         }
         match name {
             b"href" => link.href = value.to_vec(),
-            // RFC 4287 4.2.7.2: without rel, a link is an alternate. The others are no pages.
+            // RFC 4287 4.2.7.2: a link without rel is an alternate. Other relations are no pages.
             b"rel" => link.is_page = value.trim_ascii().eq_ignore_ascii_case(b"alternate"),
             _ => {}
         }
@@ -243,7 +243,7 @@ impl<T: Take> Tokens for Collecting<'_, T> {
         };
         for &byte in piece {
             let written: &[u8] = if is_cdata && byte == b'&' { b"&amp;" } else { &[byte] };
-            // Indented addresses are common; the indentation is none of them.
+            // Indented addresses are common; the indentation is not part of the address.
             let is_leading = field.is_empty() && byte.is_ascii_whitespace();
             if !is_leading && field.len() + written.len() <= max {
                 field.extend_from_slice(written);
@@ -273,7 +273,7 @@ fn unescape(written: &[u8]) -> Option<Cow<'_, [u8]>> {
     Some(out.into())
 }
 
-/// The name between an ampersand and its semicolon, where there is one.
+/// Returns the name between an ampersand and its semicolon, if there is one.
 fn reference(behind: &[u8]) -> Option<&[u8]> {
     const BYTES_MAX: usize = 64;
     let window = &behind[..behind.len().min(BYTES_MAX)];

@@ -1,26 +1,27 @@
-//! Sitemaps: the lists of pages that sites keep for crawlers, from a stream of bytes.
+//! Sitemaps: the lists of pages that sites keep for crawlers, read from a stream of bytes.
 //!
 //! ```text
 //! body bytes -> charset (UTF-8 from here) -> xml tokens -> document -> entries, as they come
 //!                                        \-> lines -------------------^
 //! ```
 //!
-//! [`SitemapReader`] is all of it. It takes the body in chunks cut anywhere, gives the same entries
-//! however they were cut, and holds one entry at a time, so its memory is bounded by `limits`
-//! whatever the file holds. Read are the forms of sitemaps.org: `urlset`, `sitemapindex`, RSS and
-//! Atom feeds, and plain lists of lines. Whether a sitemap may speak for a URL that it lists is
-//! asked of [`Scope`]. Nothing here does I/O; a reader belongs to the core that fetches the file.
+//! [`SitemapReader`] does all of this. It owns the entry being read. It takes the body in chunks
+//! cut anywhere, gives the same entries however they were cut, and holds one entry at a time, so
+//! its memory is bounded by `limits` whatever the file holds. It reads the forms of sitemaps.org:
+//! `urlset`, `sitemapindex`, RSS and Atom feeds, and plain lists of lines. [`Scope`] decides
+//! whether a sitemap may list a URL. Nothing here does I/O; a reader belongs to the core that
+//! fetches the file.
 //!
-//! What is believed, and what is not:
+//! How the contents are read:
 //!
 //! - Namespaces are not resolved. An element counts if its prefix is the root's (`sit:loc` under
-//!   `sit:urlset`), so `image:loc` and `video:player_loc` never pass for pages. Wrong namespace
-//!   addresses, which are common, do no harm.
-//! - Of entities, the five of XML and character numbers are replaced (XML 1.0 4.1 and 4.6). A
-//!   DOCTYPE is skipped with all it declares: nothing is expanded and nothing is fetched. An entry
-//!   that uses another entity is refused and counted; the rest of the file is read. An ampersand
-//!   that begins no reference stands for itself, as sites mean it.
-//! - `xhtml:link` alternates are not taken: the protocol wants an entry of its own for each.
+//!   `sit:urlset`), so `image:loc` and `video:player_loc` are never taken for pages. Wrong
+//!   namespace addresses, which are common, do no harm.
+//! - Only the five entities of XML and character numbers are replaced (XML 1.0 4.1 and 4.6). A
+//!   DOCTYPE is skipped with all its declarations: nothing is expanded and nothing is fetched. An
+//!   entry that uses another entity is refused and counted; the rest of the file is read. An
+//!   ampersand that begins no reference stands for itself, because that is what sites mean by it.
+//! - `xhtml:link` alternates are not taken: the protocol requires an entry of its own for each.
 
 mod charset;
 mod document;
@@ -43,7 +44,7 @@ pub enum Form {
     Index,
     Rss,
     Atom,
-    /// One URL a line.
+    /// One URL per line.
     Lines,
 }
 
@@ -62,28 +63,30 @@ impl Form {
 /// One listed address, with what the list says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// As written, references replaced and ends trimmed; not yet parsed. Never empty.
+    /// The address as written, with references replaced and both ends trimmed; not yet parsed.
+    /// Never empty.
     pub loc: &'a str,
-    /// As written (W3C date and time); empty if there is none.
+    /// The date as written (W3C date and time); empty if there is none.
     pub lastmod: &'a str,
-    /// In thousandths; `None` if there is none, or it is not a number from 0 to 1.
+    /// The priority in thousandths; `None` if there is none, or if it is not a number from 0 to 1.
     pub priority_permille: Option<u16>,
 }
 
-/// What became of a file, entry by entry.
+/// The counts of a file's entries, by what was done with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// `None`: not a sitemap of any form.
+    /// `None` if the file is not a sitemap of any form.
     pub form: Option<Form>,
-    /// Handed to the caller.
+    /// Entries that were handed to the caller.
     pub entry_count: u32,
-    /// Beyond [`crate::base::limits::SITEMAP_URL_COUNT_MAX`]: dropped.
+    /// Entries beyond [`crate::base::limits::SITEMAP_URL_COUNT_MAX`], which were dropped.
     pub over_count: u32,
-    /// Without an address, with one that is too long, or with an entity that is not expanded.
+    /// Entries without an address, with one that is too long, or with an entity that is not
+    /// expanded.
     pub refused_count: u32,
 }
 
-/// The taker of entries, in the order of the file.
+/// A function that takes the entries, in the order of the file.
 pub trait Take: FnMut(Entry<'_>) {}
 
 impl<F: FnMut(Entry<'_>)> Take for F {}

@@ -1,4 +1,4 @@
-//! The reader: bytes of a body in, entries out. See the module.
+//! The sitemap reader: the bytes of a body go in, entries come out. See the parent module.
 
 use super::charset::Decoder;
 use super::document::{Collecting, Document};
@@ -6,7 +6,7 @@ use super::text::{Line, Lines};
 use super::xml::Tokenizer;
 use super::{Entry, Summary, Take};
 
-/// One file's reader, on one core.
+/// Reads one file, on one core.
 pub struct SitemapReader {
     decoder: Decoder,
     body: Body,
@@ -14,14 +14,15 @@ pub struct SitemapReader {
 }
 
 enum Body {
-    /// Nothing but white space so far.
+    /// Nothing but white space has come so far.
     Blank,
     Xml(Tokenizer),
     Lines(Lines),
 }
 
 impl SitemapReader {
-    /// `header_charset`: the charset parameter of the Content-Type header, if any.
+    /// Makes a reader. `header_charset` is the charset parameter of the Content-Type header, if
+    /// any.
     pub fn new(header_charset: Option<&str>) -> SitemapReader {
         SitemapReader {
             decoder: Decoder::new(header_charset),
@@ -30,13 +31,13 @@ impl SitemapReader {
         }
     }
 
-    /// Takes the next bytes of the body, all codings removed.
+    /// Takes the next bytes of the body, with all codings already removed.
     pub fn push(&mut self, bytes: &[u8], take: &mut impl Take) {
         let SitemapReader { decoder, body, document } = self;
         decoder.push(bytes, &mut |piece| body.push(piece, document, take));
     }
 
-    /// The body is over, or cut here.
+    /// Ends the file, because the body is over or was cut here.
     pub fn finish(mut self, take: &mut impl Take) -> Summary {
         let SitemapReader { decoder, body, document } = &mut self;
         decoder.finish(&mut |piece| body.push(piece, document, take));

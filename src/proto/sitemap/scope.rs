@@ -1,18 +1,18 @@
-//! What a sitemap may speak for (sitemaps.org, "Sitemap file location" and "Sitemaps & Cross
+//! Which URLs a sitemap may list (sitemaps.org, "Sitemap file location" and "Sitemaps & Cross
 //! Submits").
 //!
-//! A site says in its robots.txt where its sitemaps are, and so lends them its voice: such a file,
-//! wherever it lies, may list any URL of that host. For its own host a file may list what lies in
-//! its directory or below. A URL of any third host is refused: lists of strangers are not the
-//! word of those who run the host.
+//! A site says in its robots.txt where its sitemaps are, and so lets them speak for it: such a
+//! file, wherever it lies, may list any URL of that host. For its own host a file may list what
+//! lies in its directory or below. A URL of any third host is refused, because a stranger's list
+//! does not come from those who run that host.
 //!
-//! Scheme and port are not compared, against the letter of the protocol: sites that moved to https
-//! list either, and robots.txt and the pace of the URL's own origin apply all the same.
+//! Scheme and port are not compared, although the protocol asks for it: sites that moved to https
+//! list both, and robots.txt and the pace of the URL's own origin apply all the same.
 
 use crate::base::HashKey;
 use crate::proto::url::{HostKey, Url};
 
-/// One sitemap's reach.
+/// The URLs that one sitemap may list.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
     sitemap: &'a Url,
@@ -21,8 +21,8 @@ pub struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// `submitter`: the host whose robots.txt named the sitemap, or the index that named it; its
-    /// key is under `hash_key`.
+    /// Makes a scope. `submitter` is the host whose robots.txt named the sitemap, or the index that
+    /// named it; its key is under `hash_key`.
     pub fn new(sitemap: &'a Url, submitter: HostKey, hash_key: &'a HashKey) -> Scope<'a> {
         Scope { sitemap, submitter, hash_key }
     }
@@ -38,7 +38,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The path up to its last slash, which a query has no part in.
+/// Returns the path up to its last slash, without the query.
 fn directory(url: &Url) -> &str {
     let target = url.path_and_query();
     let path = &target[..target.find('?').unwrap_or(target.len())];

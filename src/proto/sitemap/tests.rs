@@ -22,7 +22,7 @@ fn read_cut(bytes: &[u8], charset: Option<&str>, cuts: &[usize]) -> (Vec<Owned>,
     (entries, summary)
 }
 
-/// Whole and byte by byte; both must say the same.
+/// Reads `bytes` whole and byte by byte; both must give the same.
 fn read(bytes: &[u8]) -> (Vec<Owned>, Summary) {
     let whole = read_cut(bytes, None, &[]);
     let cuts: Vec<usize> = (0..bytes.len()).collect();
@@ -109,7 +109,7 @@ fn charsets_are_told_by_mark_then_header_then_declaration() {
         <urlset><url><loc>http://a.test/\u{e9}</loc></url></urlset>";
     let latin: Vec<u8> = text.chars().map(|c| c as u8).collect();
     assert_eq!(read(&latin).0[0].0, "http://a.test/\u{e9}");
-    // The header is believed before the declaration, a mark before both.
+    // The header wins over the declaration, and a mark over both.
     let cyrillic = read_cut(&latin, Some("windows-1251"), &[]).0;
     assert_eq!(cyrillic[0].0, "http://a.test/\u{439}");
     let utf16: Vec<u8> = std::iter::once('\u{feff}')
@@ -118,7 +118,7 @@ fn charsets_are_told_by_mark_then_header_then_declaration() {
         .collect();
     assert_eq!(read(&utf16).0[0].0, "http://a.test/\u{e9}");
     assert_eq!(read_cut(&utf16, Some("windows-1251"), &[]).0[0].0, "http://a.test/\u{e9}");
-    // Bytes that are no UTF-8 are replaced, not trusted.
+    // Bytes that are not UTF-8 are replaced, not trusted.
     let broken = b"<urlset><url><loc>http://a.test/\xff</loc></url></urlset>";
     assert_eq!(read(broken).0[0].0, "http://a.test/\u{fffd}");
 }
@@ -141,7 +141,7 @@ fn a_billion_laughs_stay_one_and_the_rest_of_the_file_is_read() {
 #[test]
 fn lenient_an_ampersand_that_begins_no_reference_is_one() {
     let text = "<urlset><url><loc>http://a.test/?a=1&b=2&c;&#xq;&amp</loc></url></urlset>";
-    assert_eq!(summary(text).refused_count, 1, "`&c;` is an entity nobody knows");
+    assert_eq!(summary(text).refused_count, 1, "`&c;` is an unknown entity");
     let text = "<urlset><url><loc>http://a.test/?a=1&b=2&amp</loc></url></urlset>";
     assert_eq!(locs(text), ["http://a.test/?a=1&b=2&amp"]);
 }
@@ -189,7 +189,7 @@ fn a_missing_end_tag_costs_one_entry() {
     assert_eq!(locs(text), ["http://a.test/1", "http://a.test/3"]);
 }
 
-/// Pieces that XML is made of, in any order: more of the tokenizer than random bytes reach.
+/// Makes pieces of XML in any order, which reach more of the tokenizer than random bytes do.
 fn xml_like() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         "<urlset>",

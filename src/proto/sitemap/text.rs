@@ -1,8 +1,8 @@
-//! Plain lists: one URL a line, nothing else (sitemaps.org, "Text file").
+//! Plain lists: one URL per line, nothing else (sitemaps.org, "Text file").
 //!
-//! A line that does not begin with `http://` or `https://` is no entry: a PDF or a picture that
-//! someone calls a sitemap gives none. One line is held at a time, and of a longer one than a URL
-//! may be, nothing.
+//! A line that does not begin with `http://` or `https://` is no entry, so a PDF or a picture that
+//! someone calls a sitemap gives none. One line is held at a time; of a line that is longer than a
+//! URL may be, nothing is kept.
 
 use crate::base::limits::URL_BYTES_MAX;
 
@@ -28,7 +28,7 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// The last line has ended.
+    /// Ends a line, and hands it on unless it is empty.
     pub fn finish(&mut self, take: &mut impl FnMut(Line<'_>)) {
         let line = self.line.trim_ascii();
         if self.is_too_long || !(line.is_empty() || is_http(line)) {

@@ -1,22 +1,22 @@
 //! XML as far as sitemaps need it: tags, attributes, text and CDATA, from a stream of bytes.
 //!
-//! In: UTF-8 in pieces cut anywhere. Out: calls of a [`Tokens`], the same however the input was
-//! cut, but that a text may come in several pieces. A name or value that is longer than its bound
-//! is handed on empty. Comments, processing instructions and declarations (a DOCTYPE with all that
-//! its brackets hold) are passed over. What is not well-formed is read on as best it can be; no
-//! input is an error. Invariant: `name` and `value` hold at most their bounds.
+//! UTF-8 flows in, in pieces cut anywhere. Calls of a [`Tokens`] flow out, the same however the
+//! input was cut, except that a text may come in several pieces. A name or value that is longer
+//! than its bound is handed on empty. Comments, processing instructions and declarations (a DOCTYPE
+//! with everything in its brackets) are skipped. Input that is not well-formed is read as well as
+//! possible; no input is an error. Invariant: `name` and `value` hold at most their bounds.
 
 use crate::base::limits::{SITEMAP_NAME_BYTES_MAX, URL_BYTES_MAX};
 
 pub trait Tokens {
-    /// `<name`; its attributes follow, then [`Tokens::opened`].
+    /// Takes `<name`; its attributes follow, then [`Tokens::opened`].
     fn start(&mut self, name: &[u8]);
-    /// The value as written, references included; empty if it is too long.
+    /// Takes an attribute. The value is as written, references included; empty if it is too long.
     fn attribute(&mut self, name: &[u8], value: &[u8]);
-    /// `>`, or `/>` where `is_empty`.
+    /// Takes the end of a start tag: `>`, or `/>` if `is_empty`.
     fn opened(&mut self, is_empty: bool);
     fn end(&mut self, name: &[u8]);
-    /// Character data; references are as written, but not in CDATA.
+    /// Takes character data; references are as written, but CDATA has none.
     fn text(&mut self, piece: &[u8], is_cdata: bool);
 }
 
@@ -25,24 +25,24 @@ enum State {
     Text,
     /// Behind `<`.
     Open,
-    /// Behind `<!`, while it may become a comment or CDATA; what follows is in `name`.
+    /// Behind `<!`, while it may become a comment or CDATA; the bytes behind it are in `name`.
     Bang,
-    /// Inside, with so many dashes just read.
+    /// In a comment; the number is how many dashes were just read.
     Comment(u8),
-    /// Inside, with so many closing brackets just read, held back.
+    /// In CDATA; the number is how many closing brackets were just read and are held back.
     Cdata(u8),
-    /// `<!DOCTYPE` and the like: brackets open, and the quote we are in, or zero. What follows the
-    /// last `<` is in `name`.
+    /// In `<!DOCTYPE` and the like: how many brackets are open, and the quote we are in, or zero.
+    /// The bytes behind the last `<` are in `name`.
     Declaration {
         depth: u8,
         quote: u8,
     },
-    /// A comment in there, which may hold quotes and brackets.
+    /// In a comment inside a declaration, where quotes and brackets mean nothing.
     DeclarationComment {
         depth: u8,
         dashes: u8,
     },
-    /// `<?`; true behind a question mark.
+    /// In `<?...`; true behind a question mark.
     Instruction(bool),
     StartName,
     EndName,
@@ -53,7 +53,7 @@ enum State {
     AfterName,
     /// Behind `=`.
     BeforeValue,
-    /// In quotes, or unquoted (zero), which XML forbids and people write.
+    /// In a value: the quote, or zero if it is unquoted, which XML forbids and people write.
     Value(u8),
 }
 
@@ -63,7 +63,7 @@ pub struct Tokenizer {
     value: Bounded<VALUE_BYTES_MAX>,
 }
 
-/// A URL with every byte of it written as a reference is longer; nobody writes that.
+/// A URL with every byte written as a reference is longer than this; nobody writes one.
 const VALUE_BYTES_MAX: usize = 2 * URL_BYTES_MAX;
 
 impl Tokenizer {
@@ -73,7 +73,7 @@ impl Tokenizer {
 
     pub fn push(&mut self, mut bytes: &[u8], tokens: &mut impl Tokens) {
         while let Some((&byte, rest)) = bytes.split_first() {
-            // The states that most bytes are in go through them with memchr.
+            // The states in which most bytes are read search through them with memchr.
             let (sought, next) = match self.state {
                 State::Text => (b'<', State::Open),
                 State::Cdata(0) => (b']', State::Cdata(1)),
@@ -145,7 +145,7 @@ impl Tokenizer {
             },
             State::BeforeValue => self.before_value(byte, tokens),
             State::Value(quote) => self.value(quote, byte, tokens),
-            State::Text => unreachable!("text is passed over in bulk"),
+            State::Text => unreachable!("push reads text without a step"),
         };
     }
 
@@ -173,8 +173,9 @@ impl Tokenizer {
         }
     }
 
-    /// Goes on to the `>` that is in no quotes, brackets or comments. Deeper nesting than any DTD
-    /// has is not counted: then the declaration ends too early, and its rest is read as text.
+    /// Reads on to the `>` that is in no quotes, brackets or comments. The depth is counted up to
+    /// 255, deeper than any DTD; beyond that the declaration ends too early, and its rest is read
+    /// as text.
     fn declaration(&mut self, depth: u8, quote: u8, byte: u8) -> State {
         self.name.push(byte);
         if quote != 0 {
@@ -197,7 +198,7 @@ impl Tokenizer {
         }
     }
 
-    /// Between attributes.
+    /// Reads a byte between attributes.
     fn inside(&mut self, byte: u8, is_behind_slash: bool, tokens: &mut impl Tokens) -> State {
         match byte {
             b'>' => {
@@ -246,7 +247,8 @@ impl Tokenizer {
     }
 }
 
-/// `]]>` ends CDATA; brackets that turn out to be text are handed on then.
+/// Reads a byte of CDATA, which `]]>` ends; closing brackets that turn out to be text are handed on
+/// late.
 fn cdata(brackets: u8, byte: u8, tokens: &mut impl Tokens) -> State {
     match byte {
         b'>' if brackets >= 2 => State::Text,
@@ -263,7 +265,7 @@ fn cdata(brackets: u8, byte: u8, tokens: &mut impl Tokens) -> State {
     }
 }
 
-/// Bytes up to a bound; beyond it, none.
+/// Bytes up to a bound; if more come, it gives none.
 #[derive(Default)]
 struct Bounded<const MAX: usize> {
     bytes: Vec<u8>,

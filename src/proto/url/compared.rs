@@ -1,18 +1,19 @@
 //! The form in which URLs are compared: the normal form with its query parameters sorted by key.
 //!
 //! A URL is asked for, stored and logged with its parameters in the order in which it was found: a
-//! server may read them in turn, and an archive must show what was asked. `?y=2026&m=11` and
-//! `?m=11&y=2026` are one page all the same on nearly every server, so what URLs are known by, the
-//! [`super::Fingerprint`], is of this form, and the first spelling that is found wins. Parameters
-//! of one key keep their order (`a[]=1&a[]=2` is a list).
+//! server may read them in turn, and an archive must show what was asked. Still, `?y=2026&m=11` and
+//! `?m=11&y=2026` are one page on nearly every server. So the [`super::Fingerprint`], by which URLs
+//! are known, is of this form, and the first spelling that is found wins. Parameters of one key
+//! keep their order (`a[]=1&a[]=2` is a list).
 //!
-//! Text in, text out. Hardly any URL has parameters out of order: the others are lent, not copied.
+//! Text goes in, text comes out. Hardly any URL has parameters out of order; all others are
+//! borrowed, not copied. Any core may use it.
 
 use super::params::{key, params};
 use crate::sys::scan;
 use std::borrow::Cow;
 
-/// `text` is a URL's, and its path begins at `path_start`.
+/// Returns the compared form of a URL whose text is `text` and whose path begins at `path_start`.
 #[inline]
 pub(super) fn compared(text: &str, path_start: usize) -> Cow<'_, str> {
     let question = scan::find_byte(text.as_bytes(), path_start, b'?');
@@ -45,7 +46,7 @@ fn with_sorted_query(text: &str, query_start: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// So many parameters are sorted without an allocation for them.
+/// Up to this number, parameters are sorted without an allocation.
 const PARAM_COUNT_FEW: usize = 16;
 
 fn append_sorted(params: &mut [&str], out: &mut String) {
@@ -118,7 +119,7 @@ mod tests {
                 }
             };
             prop_assert_eq!(&form, &expected);
-            let again = Url::parse(&form).expect("of the same bytes");
+            let again = Url::parse(&form).expect("the compared form is a URL");
             prop_assert_eq!(again.compared(), &*form);
             prop_assert_eq!(again.id(&test_key()), url.id(&test_key()));
         }

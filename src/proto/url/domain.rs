@@ -1,20 +1,21 @@
 //! Registrable domains, by the Public Suffix List that the `psl` crate carries: the name that
-//! someone registered and answers for. Hosts under one share a budget; names under a public suffix
-//! (`alice.github.io`, `bob.github.io`) belong to different people and do not.
+//! someone registered and answers for. Hosts under one registrable domain share a budget. Names
+//! under a public suffix (`alice.github.io`, `bob.github.io`) belong to different people and share
+//! none.
 
 use std::net::Ipv4Addr;
 
-/// The public suffix of `host` and one label before it; `host` itself where there is no such name
-/// (an address, a public suffix, a name with an empty label). `host` is in serialised form:
-/// lower case, Punycode.
+/// Returns the public suffix of `host` and one label before it, or `host` itself if there is no
+/// such name (an address, a public suffix, a name with an empty label). `host` is in serialised
+/// form: lower case, Punycode.
 pub fn registrable_domain(host: &str) -> &str {
     let numeric = host.as_bytes().last().is_some_and(u8::is_ascii_digit);
     let is_address = host.starts_with('[') || numeric && host.parse::<Ipv4Addr>().is_ok();
-    // With an empty label it is a name that nobody can register, and the list's crate cuts it.
+    // Nobody can register a name with an empty label, and the `psl` crate would cut such a name.
     if is_address || host.starts_with('.') || host.contains("..") {
         return host;
     }
-    // The root's dot names nobody: `example.com.` has the budget of `example.com`.
+    // The dot of the root belongs to no name: `example.com.` has the budget of `example.com`.
     let name = host.strip_suffix('.').unwrap_or(host);
     psl::domain_str(name).unwrap_or(name)
 }
@@ -36,13 +37,14 @@ mod tests {
             assert_eq!(registrable_domain(&host), expected, "{line}");
             count += 1;
         }
-        // Left out: the null input, and four for `.local` that the list itself has commented out.
+        // Left out are the null input, and four cases for `.local` that the list itself has
+        // commented out.
         let (ran_count, left_count) = if is_whole { (77, 1 + 4) } else { (6, 0) };
         assert_eq!(count, ran_count, "cases that ran");
         assert_eq!(text.matches("checkPublicSuffix(").count(), ran_count + left_count);
     }
 
-    /// As [`Url::host`] has it: lower case and Punycode.
+    /// Returns the name as [`Url::host`] gives it: lower case and Punycode.
     fn serialised(name: &str) -> String {
         let url = Url::parse(&format!("http://{name}/")).expect("a host");
         url.host().to_owned()

@@ -1,19 +1,21 @@
 //! URLs of the crawl: parsed by the WHATWG rules, http and https only, with the parts that the
-//! crawler asks for at fixed offsets, and the hashes that decide where a URL lives.
+//! crawler asks for at fixed offsets, and the hashes that decide which slot and core a URL belongs
+//! to.
 //!
-//! Bytes in, values out: no I/O, no DNS; any core. A [`Url`] is always serialised form: what goes
-//! on the wire, so no URL can break a request line.
+//! This module owns the parsing, the normal form and the hashes of URLs. Text goes in, values come
+//! out: no I/O, no DNS. Invariant: a [`Url`] is always in serialised form, which is what goes on
+//! the wire, so no URL can break a request line. Any core may use it.
 //!
 //! | file | what |
 //! |---|---|
-//! | `plain` | one pass and one allocation, for what pages are full of; anything odd is passed on |
-//! | `reference` | the whole standard, by the `url` crate; the judge of `plain` |
-//! | `run` | how far the bytes of a link stand for themselves, sixteen at a time |
-//! | [`Scratch`] | a URL in a buffer that is used again: most links turn out to be known |
+//! | `plain` | one pass and one allocation for common links; leaves odd ones to `reference` |
+//! | `reference` | the whole standard, by the `url` crate; the oracle of `plain` |
+//! | `run` | how many bytes at the start of a text stand for themselves, sixteen at a time |
+//! | [`Scratch`] | a URL in a buffer that is reused: most links turn out to be known |
 //! | [`Normaliser`] | one spelling for the many that lead to the same page |
 //! | `compared` | the form that is hashed: two orders of one query are one URL |
 //! | [`Skeleton`] | the shape that the URLs of a trap share |
-//! | [`registrable_domain`] | the name that someone registered: what a budget is counted for |
+//! | [`registrable_domain`] | the name that someone registered, for which a budget is counted |
 
 mod compared;
 mod domain;
@@ -54,7 +56,7 @@ impl Scheme {
         }
     }
 
-    /// Where the host begins, behind `scheme://`.
+    /// Returns where the host begins, behind `scheme://`.
     fn host_start(self) -> usize {
         self.as_str().len() + 3
     }
@@ -70,21 +72,22 @@ impl Scheme {
 /// An absolute http or https URL without user info and without fragment.
 ///
 /// Invariants: `text` is printable ASCII without spaces; `host_start..host_end` of it is the host
-/// (brackets included for IPv6); `text[path_start..]` starts with `/`. The text is its own, or
-/// (`Url<&str>`) another's: a link that is known, or goes into a queue, never needs its own.
+/// (brackets included for IPv6); `text[path_start..]` starts with `/`. A URL owns its text, or
+/// borrows it (`Url<&str>`): a link that is known, or that goes into a queue, never needs a text of
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Url<T = Box<str>> {
     text: T,
     parts: Parts,
 }
 
-/// What can hold the text of a URL.
+/// A type that can hold the text of a URL.
 pub trait Text: Deref<Target = str> {}
 
 impl Text for Box<str> {}
 impl Text for &str {}
 
-/// Where the parts of a URL's text are.
+/// Where the parts are in a URL's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parts {
     host_end: u32,
@@ -123,16 +126,16 @@ impl fmt::Display for UrlError {
 
 impl std::error::Error for UrlError {}
 
-/// 64-bit hash of the host name under the crawl's key: decides the slot, and with it the core, that
-/// owns the host.
+/// A 64-bit hash of the host name under the crawl's key. It decides the slot, and with it the core,
+/// that owns the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostKey(pub u64);
 
-/// 128-bit hash of a normalised URL's compared form under the crawl's key: its identity in
-/// URL-seen. The top 40 bits are its host's key's: sorted fingerprints are ordered by slot, so that
-/// another number of cores can split them by range, and by host, so that the links of a page are
-/// found in one place. The other 88 are of the whole form. Whoever wants evenly spread bits takes
-/// those.
+/// A 128-bit hash of a normalised URL's compared form under the crawl's key: the URL's identity in
+/// URL-seen. The top 40 bits are those of its host's key. So sorted fingerprints are ordered by
+/// slot, which lets another number of cores split them by range, and by host, which puts the links
+/// of a page in one place. The other 88 bits are of the whole form; code that needs evenly spread
+/// bits takes those.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u128);
 
@@ -140,7 +143,7 @@ pub struct Fingerprint(pub u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u16);
 
-/// What a normalised URL is known by: where it lives, and which it is.
+/// The two hashes by which a normalised URL is known: its host's, and its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UrlId {
     pub host: HostKey,
@@ -148,7 +151,7 @@ pub struct UrlId {
 }
 
 impl UrlId {
-    /// `text` is the URL's, and its path begins at `path_start`.
+    /// Hashes a URL. `text` is its text, and its path begins at `path_start`.
     fn of(key: &HashKey, host: HostKey, text: &str, path_start: usize) -> UrlId {
         let hash = key.hash(compared(text, path_start).as_bytes());
         UrlId { host, fingerprint: Fingerprint::new(host, hash) }
@@ -156,7 +159,7 @@ impl UrlId {
 }
 
 impl HostKey {
-    /// `host` is in serialised form: lower case, Punycode, no trailing port.
+    /// Hashes a host, which is in serialised form: lower case, Punycode, no trailing port.
     pub fn of(key: &HashKey, host: &str) -> HostKey {
         HostKey(key.hash(host.as_bytes()) as u64)
     }
@@ -167,23 +170,23 @@ impl HostKey {
 }
 
 impl Fingerprint {
-    /// Of a URL of `host` whose text hashes to `hash`.
+    /// Makes the fingerprint of a URL of `host` whose compared form hashes to `hash`.
     pub fn new(host: HostKey, hash: u128) -> Fingerprint {
         let own = u128::MAX >> FINGERPRINT_HOST_BITS;
         Fingerprint(u128::from(host.0) << 64 & !own | hash & own)
     }
 
-    /// Of the URL's host.
+    /// Returns the slot of the URL's host.
     pub fn slot(self) -> Slot {
         Slot((self.0 >> SLOT_SHIFT) as u16)
     }
 }
 
-/// Brings a fingerprint's slot down.
+/// The shift that brings a fingerprint's slot to the lowest bits.
 const SLOT_SHIFT: u32 = u128::BITS - SLOT_BITS;
 
 impl Slot {
-    /// The first and the last fingerprint that a URL of the slot can have.
+    /// Returns the first and the last fingerprint that a URL of the slot can have.
     pub fn fingerprints(self) -> (Fingerprint, Fingerprint) {
         let first = u128::from(self.0) << SLOT_SHIFT;
         (Fingerprint(first), Fingerprint(first | u128::MAX >> SLOT_BITS))
@@ -191,7 +194,7 @@ impl Slot {
 }
 
 impl Parts {
-    /// `text` is serialised form, its host right behind `scheme://`.
+    /// Makes the parts of a text in serialised form, whose host begins right behind `scheme://`.
     fn of(
         text: &str,
         scheme: Scheme,
@@ -231,18 +234,19 @@ impl Url {
         }
     }
 
-    /// As [`Url::join`], for bytes off the wire: what is not UTF-8 becomes U+FFFD, as in a browser.
+    /// Does what [`Url::join`] does, for bytes off the wire: bytes that are not UTF-8 become
+    /// U+FFFD, as in a browser.
     pub fn join_bytes(&self, reference: &[u8]) -> Result<Url, UrlError> {
         self.join(&String::from_utf8_lossy(reference))
     }
 
-    /// The URL of which `origin` and `path_and_query` are the [`Url::origin`] and the
-    /// [`Url::path_and_query`]: what a host's queue keeps, put together again without a parse.
+    /// Puts a URL together without a parse, from its [`Url::origin`] and its
+    /// [`Url::path_and_query`], which a host's queue keeps.
     pub fn rebuild(origin: &str, path_and_query: &str) -> Url {
         let scheme = if origin.starts_with("https:") { Scheme::Https } else { Scheme::Http };
         let host_start = scheme.host_start();
         let authority = origin.get(host_start..).unwrap_or("");
-        // The colons of an address stand before its bracket.
+        // The colons of an IPv6 address stand before its closing bracket.
         let sign = authority.bytes().rposition(|byte| matches!(byte, b':' | b']'));
         let colon = sign.filter(|sign| authority.as_bytes()[*sign] == b':');
         let port = colon.and_then(|colon| authority[colon + 1..].parse().ok());
@@ -255,11 +259,11 @@ impl Url {
                 port: port.unwrap_or(scheme.default_port()),
             },
         };
-        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
+        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "a parse gives other parts");
         url
     }
 
-    /// As [`Url::rebuild`], of what a host's queue knows of the origin.
+    /// Does what [`Url::rebuild`] does, from the parts of the origin that a host's queue knows.
     pub fn of_host(scheme: Scheme, host: &str, port: u16, path_and_query: &str) -> Url {
         let host_end = scheme.host_start() + host.len();
         let is_default = port == scheme.default_port();
@@ -277,11 +281,11 @@ impl Url {
         text.push_str(path_and_query);
         let parts = Parts { host_end: host_end as u32, path_start, scheme, port };
         let url = Url { text: text.into_boxed_str(), parts };
-        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "parts of another URL");
+        debug_assert_eq!(Url::parse(&url.text).as_ref(), Ok(&url), "a parse gives other parts");
         url
     }
 
-    /// `text` is serialised form, its host right behind `scheme://`.
+    /// Makes a URL from a text in serialised form, whose host begins right behind `scheme://`.
     fn assemble(
         text: String,
         scheme: Scheme,
@@ -295,21 +299,25 @@ impl Url {
 }
 
 impl<'t> Url<&'t str> {
-    /// The URL whose text is `text`, of which [`Url::parts`] gave the parts.
+    /// Makes the URL with the text `text`, whose parts came from [`Url::parts`].
     pub fn lend(text: &'t str, parts: Parts) -> Url<&'t str> {
         let url = Url { text, parts };
-        debug_assert_eq!(Url::parse(text).as_ref().map(Url::lent), Ok(url), "parts of another URL");
+        debug_assert_eq!(
+            Url::parse(text).as_ref().map(Url::lent),
+            Ok(url),
+            "a parse gives other parts"
+        );
         url
     }
 }
 
 impl<T: Text> Url<T> {
-    /// The same, with the text of this one.
+    /// Returns the same URL, which borrows the text of this one.
     pub fn lent(&self) -> Url<&str> {
         Url { text: &self.text, parts: self.parts }
     }
 
-    /// The same, with a text of its own.
+    /// Returns the same URL, with a text of its own.
     pub fn owned(&self) -> Url {
         Url { text: Box::from(&*self.text), parts: self.parts }
     }
@@ -335,14 +343,14 @@ impl<T: Text> Url<T> {
         if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             return address.parse().map_or(HostKind::Domain, HostKind::Ipv6);
         }
-        // The parser leaves numbers at the end of a host only where the whole is an address.
+        // The parser lets a host end in a number only if the whole host is an address.
         if host.as_bytes().last().is_some_and(u8::is_ascii_digit) {
             return host.parse().map_or(HostKind::Domain, HostKind::Ipv4);
         }
         HostKind::Domain
     }
 
-    /// The address, where the host is one: there is nothing to resolve.
+    /// Returns the address if the host is one: then there is nothing to resolve.
     pub fn host_address(&self) -> Option<IpAddr> {
         match self.host_kind() {
             HostKind::Domain => None,
@@ -351,22 +359,23 @@ impl<T: Text> Url<T> {
         }
     }
 
-    /// The port to connect to: the explicit one, or the scheme's.
+    /// Returns the port to connect to: the explicit one, or the scheme's default.
     pub fn port(&self) -> u16 {
         self.parts.port
     }
 
-    /// `/path?query`: the request target.
+    /// Returns `/path?query`, which is the request target.
     pub fn path_and_query(&self) -> &str {
         &self.text[self.parts.path_start as usize..]
     }
 
-    /// `scheme://host[:port]`, the port only if it is not the scheme's: the unit of robots.txt.
+    /// Returns `scheme://host[:port]`, with the port only if it is not the scheme's default: the
+    /// unit of robots.txt.
     pub fn origin(&self) -> &str {
         &self.text[..self.parts.path_start as usize]
     }
 
-    /// `host[:port]` as the Host header wants it.
+    /// Returns `host[:port]` as the Host header needs it.
     pub fn authority(&self) -> &str {
         &self.text[self.parts.scheme.host_start()..self.parts.path_start as usize]
     }
@@ -375,33 +384,34 @@ impl<T: Text> Url<T> {
         HostKey::of(key, self.host())
     }
 
-    /// The form of a normalised URL in which it is compared: its query parameters are sorted.
+    /// Returns the compared form of a normalised URL, in which its query parameters are sorted.
     pub fn compared(&self) -> Cow<'_, str> {
         compared(&self.text, self.parts.path_start as usize)
     }
 
-    /// Meaningful for normalised URLs: of [`Url::compared`], so equal for two orders of one query.
+    /// Hashes [`Url::compared`], so two orders of one query have the same fingerprint. Meaningful
+    /// for normalised URLs only.
     pub fn fingerprint(&self, key: &HashKey) -> Fingerprint {
         self.id(key).fingerprint
     }
 
-    /// The URL's two hashes.
+    /// Returns the URL's two hashes.
     pub fn id(&self, key: &HashKey) -> UrlId {
         UrlId::of(key, self.host_key(key), &self.text, self.parts.path_start as usize)
     }
 
-    /// Where the path ends: at the `?`, or with the text.
+    /// Returns where the path ends: at the `?`, or with the text.
     fn path_end(&self) -> usize {
         let query = memchr::memchr(b'?', self.path_and_query().as_bytes());
         query.map_or(self.text.len(), |query| self.parts.path_start as usize + query)
     }
 
-    /// The URL up to the last slash of its path: what a relative reference is appended to.
+    /// Returns the URL up to the last slash of its path, to which a relative reference is appended.
     pub fn directory(&self) -> &str {
         &self.text[..self.directory_end()]
     }
 
-    /// Behind the last slash of the path: what a relative reference is appended to.
+    /// Returns the index behind the last slash of the path, where a relative reference is appended.
     fn directory_end(&self) -> usize {
         let path = &self.text.as_bytes()[self.parts.path_start as usize..self.path_end()];
         let slash = memchr::memrchr(b'/', path).unwrap_or(0);

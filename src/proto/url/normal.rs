@@ -1,20 +1,22 @@
 //! Normal form: one spelling for the many that lead to the same page, so that URL-seen can compare
-//! bytes. A [`Url`] in, a [`Url`] out; normalising twice is normalising once.
+//! bytes. A [`Url`] goes in, a [`Url`] comes out; to normalise twice gives the same as once.
 //!
 //! The parser has lower-cased scheme and host, dropped the default port, user info and fragment,
-//! and resolved dot segments. What is left to do here, and why it is safe:
-//! 1. Escapes: hex digits in upper case, unreserved characters decoded (RFC 3986 6.2.2). What
-//!    RFC 3986 does not allow is encoded (`[`, `|`, a `%` that starts no escape): servers decode
-//!    it, and the strict ones refuse it as it was.
-//! 2. The dot at the end of a host is dropped: the same name in DNS, the same host to be polite to.
-//! 3. Tracking and session parameters go (see `params`), `;jsessionid=` in the path too.
-//! 4. Empty parameters go. A query without parameters goes with its `?`.
+//! and resolved dot segments. These steps are done here, and are safe for the reasons given:
+//! 1. Escapes: hex digits are written in upper case, unreserved characters decoded (RFC 3986
+//!    6.2.2). What RFC 3986 does not allow is encoded (`[`, `|`, a `%` that starts no escape):
+//!    servers decode it, and strict servers refuse the spelling that it had.
+//! 2. The dot at the end of a host is dropped: it is the same name in DNS, and the same host to be
+//!    polite to.
+//! 3. Tracking and session parameters are dropped (see `params`), `;jsessionid=` in the path too.
+//! 4. Empty parameters are dropped. A query without parameters is dropped with its `?`.
 //!
-//! The order of parameters stays as it was found: it is sorted for the comparison alone, and the
+//! The order of parameters stays as it was found. It is sorted only for the comparison, and the
 //! page is asked for as some page linked to it (see `compared`).
 //!
-//! Refused, because servers do tell these apart: collapsing `//` in a path (`/web/http://a/` in
-//! archives), dropping `index.html`, `www.` or a final slash, `b=` as `b`, `+` as `%20`.
+//! Four changes are refused, because servers do treat the spellings as different: collapsing `//`
+//! in a path (`/web/http://a/` in archives), dropping `index.html`, `www.` or a final slash, `b=`
+//! as `b`, `+` as `%20`.
 
 use super::params::{UnwantedParams, params, split_at_byte};
 use super::run::path_run;
@@ -22,14 +24,15 @@ use super::scratch::Room;
 use super::{Parts, Url};
 use crate::sys::scan;
 
-/// Built once per core from the operator's settings; asked for every link.
+/// Brings URLs to normal form. Built once per core from the operator's settings, and used for every
+/// link.
 pub struct Normaliser {
     unwanted: UnwantedParams,
 }
 
 impl Normaliser {
-    /// `extra_params`: names of query parameters to drop besides the known ones, in any case; a `*`
-    /// at the end makes a name a prefix.
+    /// Makes a normaliser. `extra_params` are names of query parameters to drop besides the known
+    /// ones; case does not count, and a `*` at the end makes a name a prefix.
     pub fn new(extra_params: &[String]) -> Normaliser {
         let spelled = extra_params.iter().map(|name| {
             let mut out = String::with_capacity(name.len());
@@ -39,8 +42,9 @@ impl Normaliser {
         Normaliser { unwanted: UnwantedParams::new(spelled) }
     }
 
-    /// The same URL where it is in normal form already, without an allocation. A URL whose normal
-    /// form is over [`crate::base::limits::URL_BYTES_MAX`] stays as it is.
+    /// Returns the normal form of `url`; a URL that has it already comes back without an
+    /// allocation. If the normal form is over [`crate::base::limits::URL_BYTES_MAX`], the URL stays
+    /// as it is.
     pub fn normalise(&self, url: Url) -> Url {
         if self.is_normal(url.host(), url.path_and_query()) {
             return url;
@@ -52,12 +56,12 @@ impl Normaliser {
         }
     }
 
-    /// Whether it is in normal form; it may say no for nothing.
+    /// Reports whether the URL is in normal form. It may answer no for one that is.
     pub fn is_normal_url(&self, url: &Url) -> bool {
         self.is_normal(url.host(), url.path_and_query())
     }
 
-    /// Where this says yes, [`Normaliser::rewrite`] changes nothing. It may say no for nothing.
+    /// Reports whether [`Normaliser::rewrite`] would change nothing. It may answer no needlessly.
     pub(super) fn is_normal(&self, host: &str, target: &str) -> bool {
         let query = match spelled_until(target.as_bytes(), b'?') {
             Spelled::Whole => None,
@@ -80,7 +84,7 @@ impl Normaliser {
         !param.is_empty() && !self.unwanted.covers(key, value.unwrap_or(b""))
     }
 
-    /// The normal form, in `room.out`. `None` if it is too long.
+    /// Writes the normal form to `room.out`. `None` if it is too long.
     pub(super) fn rewrite(&self, text: &str, parts: Parts, room: &mut Room) -> Option<Parts> {
         let Parts { host_end, path_start, scheme, port } = parts;
         let (origin, target) = text.split_at(path_start as usize);
@@ -111,7 +115,8 @@ impl Normaliser {
     }
 }
 
-/// A host of dots alone, or with an empty label before the root, is no name: left as it is.
+/// Drops the root's dot. A host that is only dots, or has an empty label before the root, is not a
+/// name and stays unchanged.
 fn without_root_dot(host: &str) -> &str {
     match host.strip_suffix('.') {
         Some(name) if !name.is_empty() && !name.ends_with('.') => name,
@@ -144,7 +149,8 @@ fn append_segment(segment: &str, out: &mut String) {
         }
         out.push_str(piece);
     }
-    // `..;jsessionid=1` is a segment like any other; without its parameter it would be a step up.
+    // `..;jsessionid=1` is an ordinary segment; without its parameter it would become a dot
+    // segment.
     if matches!(&out[start..], "." | "..") {
         out.truncate(start);
         out.push_str(segment);
@@ -158,19 +164,19 @@ fn is_session(piece: &str) -> bool {
 
 // --- Escapes ------------------------------------------------------------------------------------
 
-/// RFC 3986 2.3: an escape of one of these is a needless escape.
+/// Reports whether RFC 3986 2.3 makes an escape of this byte needless.
 const fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~')
 }
 
-/// May stand for itself in a path or a query (RFC 3986 3.3, 3.4).
+/// Reports whether the byte may stand for itself in a path or a query (RFC 3986 3.3, 3.4).
 const fn is_literal(byte: u8) -> bool {
     is_unreserved(byte)
         || matches!(byte, b'!' | b'$' | b'&'..=b',' | b';' | b'=' | b':' | b'@' | b'/' | b'?')
 }
 
-/// Literals of which a path can have any number and be in normal form. `?` ends it, and `;` may
-/// start a session.
+/// Reports whether the byte is a literal that can stand anywhere in a path in normal form. A `?`
+/// ends the path, and a `;` may start a session.
 pub(super) const fn is_plain(byte: u8) -> bool {
     is_literal(byte) && !matches!(byte, b'?' | b';')
 }
@@ -197,14 +203,14 @@ const LITERAL: [bool; 256] = {
 
 enum Spelled {
     Whole,
-    /// Up to the byte asked for, which is at this index.
+    /// In normal spelling up to the byte that was asked for, which is at this index.
     Until(usize),
-    /// Some of it has another spelling, or may have to go.
+    /// Some part has another spelling, or may have to be dropped.
     Otherwise,
 }
 
-/// How far `text` is in normal spelling: all of it, or as far as the first `end`. A path ends at
-/// `?`; a query, where `?` and `;` are literals, at `#`, which no URL of ours has.
+/// Reports how far `text` is in normal spelling: as a whole, or up to the first `end`. A path ends
+/// at `?`. In a query `?` and `;` are literals; it is asked for with `#`, which no URL of ours has.
 fn spelled_until(text: &[u8], end: u8) -> Spelled {
     let mut index = path_run(text).end;
     while let Some(&byte) = text.get(index) {
@@ -237,7 +243,8 @@ fn append_spelled(text: &str, out: &mut String) {
             index += 1;
             continue;
         }
-        // Between two bytes of one character there is nothing to copy, and no slice either.
+        // Between two bytes of one character there is nothing to copy, and a slice there would
+        // panic.
         if copied < index {
             out.push_str(&text[copied..index]);
         }
@@ -257,7 +264,7 @@ fn append_spelled(text: &str, out: &mut String) {
     out.push_str(&text[copied..]);
 }
 
-/// The byte that an escape at `index` stands for, if there is one.
+/// Returns the byte that an escape at `index` stands for, if there is an escape.
 fn escape_at(text: &[u8], index: usize) -> Option<u8> {
     let [b'%', high, low] = *text.get(index..index + 3)? else { return None };
     let digit = |digit: u8| (digit as char).to_digit(16);

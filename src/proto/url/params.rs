@@ -1,11 +1,10 @@
 //! Query parameters, and those that do not choose a page: they say where a visitor came from, or
-//! which visit this is. [`UnwantedParams`] answers "is this one?" for every parameter of every
-//! link: rules lie sorted by their first byte, and for most parameters the slice of that byte is
-//! empty.
+//! which visit this is. [`UnwantedParams`] is asked about every parameter of every link, so its
+//! rules are sorted by their first byte, and for most parameters the slice of that byte is empty.
 //!
 //! Names are compared without regard to ASCII case, in normal spelling (see `normal`).
 
-/// On any page, for any value.
+/// Parameters that are dropped on any page, with any value.
 const ALWAYS: &[&str] = &[
     // Campaigns: Google Analytics, Matomo and Piwik, HubSpot, Openstat.
     "utm_*",
@@ -67,15 +66,15 @@ const ALWAYS: &[&str] = &[
     "cftoken",
 ];
 
-/// Session names that other sites give to stories, sections and seminars (`article.php?sid=12`):
-/// dropped only with a value that looks like a session's.
+/// Names of sessions that other sites use for stories, sections and seminars
+/// (`article.php?sid=12`). They are dropped only with a value that looks like a session's.
 const WITH_TOKEN: &[&str] =
     &["sid", "s_id", "sessid", "session", "sessionid", "session_id", "oscsid", "zenid"];
 
 /// Shorter values of a [`WITH_TOKEN`] name are kept: PHP's shortest session has 22 characters.
 const TOKEN_BYTES_MIN: usize = 16;
 
-/// What stands between the `&`s of a query.
+/// Returns the texts between the `&`s of a query.
 pub(super) fn params(query: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(query);
     std::iter::from_fn(move || {
@@ -90,8 +89,8 @@ pub(super) fn key(param: &str) -> &[u8] {
     split_at_byte(param.as_bytes(), b'=').0
 }
 
-/// What stands before the first `byte`, and what behind it. Byte by byte: parameters are shorter
-/// than what makes a call of `memchr` worth it.
+/// Returns the text before the first `byte`, and the text behind it. It goes byte by byte, because
+/// parameters are too short for a call of `memchr` to pay off.
 #[inline]
 pub(super) fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|of| *of == byte) {
@@ -101,20 +100,21 @@ pub(super) fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], Option<&[u8]>) {
 }
 
 pub(super) struct UnwantedParams {
-    /// Sorted by first byte; those of byte `b` are `rules[starts[b]..starts[b + 1]]`.
+    /// The rules, sorted by first byte; those of byte `b` are `rules[starts[b]..starts[b + 1]]`.
     rules: Box<[Rule]>,
     starts: Box<[usize; 257]>,
 }
 
 struct Rule {
-    /// Lower case, not empty.
+    /// The name in lower case, not empty.
     name: Box<[u8]>,
     prefix: bool,
     token: bool,
 }
 
 impl UnwantedParams {
-    /// `extra`: the operator's names, in normal spelling; a `*` at the end makes one a prefix.
+    /// Makes the rules. `extra` are the operator's names, in normal spelling; a `*` at the end
+    /// makes a name a prefix.
     pub(super) fn new(extra: impl Iterator<Item = String>) -> UnwantedParams {
         let owned = |name: &&str| name.to_string();
         let always = ALWAYS.iter().map(owned).chain(extra).map(|name| (name, false));
@@ -129,7 +129,7 @@ impl UnwantedParams {
         UnwantedParams { rules: rules.into_boxed_slice(), starts }
     }
 
-    /// Of `key=value`, or of a key alone: its value is empty.
+    /// Reports whether `key=value` is unwanted; for a key alone the value is empty.
     #[inline]
     pub(super) fn covers(&self, key: &[u8], value: &[u8]) -> bool {
         let Some(first) = key.first() else { return false };
@@ -140,7 +140,7 @@ impl UnwantedParams {
 }
 
 impl Rule {
-    /// `None` for a name without a single byte: it would cover everything.
+    /// Makes a rule. `None` for an empty name, which would cover everything.
     fn new(name: &str, token: bool) -> Option<Rule> {
         let (stem, prefix) = name.strip_suffix('*').map_or((name, false), |stem| (stem, true));
         let name = stem.to_ascii_lowercase().into_bytes().into_boxed_slice();
@@ -156,7 +156,8 @@ impl Rule {
     }
 }
 
-/// Long, letters and digits mixed, and nothing else: no word, no number, no slug.
+/// Reports whether a value is long, with letters and digits mixed and nothing else: so it is no
+/// word, no number and no slug.
 fn looks_like_a_token(value: &[u8]) -> bool {
     value.len() >= TOKEN_BYTES_MIN
         && value.iter().all(u8::is_ascii_alphanumeric)

@@ -1,11 +1,12 @@
-//! The fast path: URLs as they are on nearly every page, parsed and joined in one pass over the
-//! bytes and one allocation. Whatever it is not sure of it leaves to [`super::reference`], by
-//! answering `None`; where it answers, the answer is the reference's, errors included (by property
-//! test, over the WHATWG suite and 48,000 real URLs).
+//! The fast path: parses and joins URLs as they are on nearly every page, in one pass over the
+//! bytes and one allocation. Text goes in, a text and its parts come out. Whatever this path is not
+//! sure of it leaves to [`super::reference`], by answering `None`. Where it answers, the answer is
+//! the reference's, errors included (checked by property test, over the WHATWG suite and 48,000
+//! real URLs).
 //!
-//! What makes it short:
-//! 1. A byte's class says at once whether it stays as it is in a path and in a query. If all do
-//!    and no segment is `.` or `..`, the result is two pieces copied behind one another.
+//! Why it is short:
+//! 1. A byte's class says at once whether it stays unchanged in a path and in a query. If all bytes
+//!    do and no segment is `.` or `..`, the result is two copied pieces, one behind the other.
 //! 2. A path or query that needs percent-encoding or has dot segments is written piece by piece:
 //!    encoding goes byte by byte, so UTF-8 needs no decoding.
 //! 3. Hosts are accepted only if lower-casing is all that UTS 46 would do to them.
@@ -18,18 +19,19 @@ use crate::base::limits::HOST_NAME_BYTES_MAX;
 use crate::sys::scan;
 use std::net::Ipv4Addr;
 
-/// Where the parts are of what was written, and whether all that was not copied from the base is
-/// certainly in normal form. `None`: in doubt, ask the reference; what was written means nothing.
+/// The parts of what was written, and whether all that was not copied from the base is certainly in
+/// normal form. `None`: the result is in doubt, so the reference must be asked; what was written
+/// means nothing then.
 type Verdict = Option<Result<(Parts, bool), UrlError>>;
 
-/// Into `out`, which is empty.
+/// Parses `text` into `out`, which is empty.
 pub(super) fn parse(text: &str, out: &mut String) -> Verdict {
     let text = trim(text);
     let (name, rest) = split_scheme(text)?;
     absolute(name, rest, out)
 }
 
-/// Into `out`, which is empty. `directory_end` is the base's.
+/// Joins `reference` to `base` into `out`, which is empty. `directory_end` is the base's.
 pub(super) fn join(
     base: &Url,
     directory_end: impl FnOnce() -> usize,
@@ -51,7 +53,8 @@ pub(super) fn join(
             {
                 return absolute(name, rest, out);
             }
-            // Steps to where it is already: without them most have no dot to look after.
+            // `./` leads to where we are already; without it most references have no dot segment to
+            // resolve.
             let mut reference = reference;
             while let Some(rest) = reference.strip_prefix("./") {
                 reference = rest;
@@ -63,8 +66,9 @@ pub(super) fn join(
 
 // --- Scheme and authority -----------------------------------------------------------------------
 
-/// `scheme` and what follows its colon, if the text starts with one. A tab or a line break inside
-/// makes it look like a path here; that path then is in doubt for the same byte.
+/// Returns the scheme and what follows its colon, if the text starts with one. A tab or a line
+/// break inside a scheme makes it look like a path here; the path is then in doubt because of the
+/// same byte.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let named = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
     let end = text.bytes().position(|byte| !named(&byte))?;
@@ -80,19 +84,21 @@ fn absolute(name: &str, rest: &str, out: &mut String) -> Verdict {
     } else {
         return other_scheme(name, rest);
     };
-    // `http:path` is relative to an http base, and an odd absolute URL otherwise: in doubt.
+    // `http:path` is relative to an http base, and an odd absolute URL otherwise, so it is in
+    // doubt.
     authority(scheme, rest.strip_prefix("//")?, out)
 }
 
-/// `mailto:`, `javascript:`, `tel:`, `data:` ...: every page has some. Without a slash behind the
-/// colon their path is opaque and cannot fail to parse, so they are well-formed and not ours.
+/// Judges `mailto:`, `javascript:`, `tel:`, `data:` and the like, of which every page has some.
+/// Without a slash behind the colon their path is opaque and cannot fail to parse, so they are
+/// well-formed and simply not http or https.
 fn other_scheme(name: &str, rest: &str) -> Verdict {
     let special = ["ftp", "file", "ws", "wss"].iter().any(|other| name.eq_ignore_ascii_case(other));
     let opaque = matches!(rest.as_bytes().first(), Some(b'!'..) if !rest.starts_with(['/', '\\']));
     (!special && opaque).then_some(Err(UrlError::Scheme))
 }
 
-/// `text`: host, port and the rest of an absolute URL, behind the two slashes.
+/// Reads `text`, which is host, port and the rest of an absolute URL, behind the two slashes.
 fn authority(scheme: Scheme, text: &str, out: &mut String) -> Verdict {
     let (host_bytes, is_lower_case) = host_extent(text.as_bytes())?;
     let host = &text[..host_bytes];
@@ -128,7 +134,7 @@ fn authority(scheme: Scheme, text: &str, out: &mut String) -> Verdict {
     Some(parts.map(|parts| (parts, extent.is_normal())))
 }
 
-/// In a host: no byte of it, a dot, a hyphen, a capital.
+/// The classes of bytes in a host. This one can be in no host that the fast path takes.
 const HOST_ODD: u8 = 1;
 const HOST_DOT: u8 = 2;
 const HOST_HYPHEN: u8 = 4;
@@ -150,13 +156,14 @@ const HOST_CLASS: [u8; 256] = {
     class
 };
 
-/// The length of a host that only needs lower case, and whether it has that: letters, digits,
-/// hyphens and underscores in labels that are not empty and have no `--` where Punycode has it, or
-/// a plain IPv4 address. No branch for a byte: it sees the host of every link.
+/// Returns the length of a host that needs at most lower case, and whether it has that already. The
+/// host consists of letters, digits, hyphens and underscores in labels that are not empty and have
+/// no `--` where Punycode has it, or it is a plain IPv4 address. There is no branch per byte,
+/// because this sees the host of every link.
 fn host_extent(text: &[u8]) -> Option<(usize, bool)> {
     let end = scan::find_host_end(text);
     let host = &text[..end];
-    // As if a dot stood before it: what begins with one has an empty label.
+    // Begins as if a dot stood before the host: a host that begins with a dot has an empty label.
     let (mut classes, mut pairs, mut previous) = (0, 0, HOST_DOT);
     for byte in host {
         let class = HOST_CLASS[*byte as usize];
@@ -173,15 +180,15 @@ fn host_extent(text: &[u8]) -> Option<(usize, bool)> {
         return None;
     }
     let label_start = memchr::memrchr(b'.', host).map_or(0, |dot| dot + 1);
-    // A last label that starts as a number makes the whole an IPv4 address or invalid. `std` takes
-    // only what is already in the serialised form: four decimal numbers, no leading zeros.
+    // A last label that starts like a number makes the whole an IPv4 address or invalid. `std`
+    // takes only what is in serialised form already: four decimal numbers, no leading zeros.
     if text[label_start].is_ascii_digit() {
         std::str::from_utf8(&text[..end]).ok()?.parse::<Ipv4Addr>().ok()?;
     }
     Some((end, classes & HOST_CAPITAL == 0))
 }
 
-/// The port, if there is one, and the bytes it takes with its colon.
+/// Returns the port, if there is one, and the number of bytes that it takes with its colon.
 fn port_extent(text: &[u8]) -> Option<(Option<u16>, usize)> {
     if text.first() != Some(&b':') {
         return Some((None, 0));
@@ -197,7 +204,7 @@ fn port_extent(text: &[u8]) -> Option<(Option<u16>, usize)> {
 
 // --- Path and query -----------------------------------------------------------------------------
 
-/// `reference` (a path, a query or both) behind the first `kept` bytes of the base.
+/// Appends `reference` (a path, a query or both) to the first `kept` bytes of the base.
 fn target(base: &Url, kept: usize, reference: &str, out: &mut String) -> Verdict {
     let extent = Extent::measure(reference.as_bytes())?;
     out.reserve(kept + extent.end);
@@ -210,20 +217,23 @@ fn target(base: &Url, kept: usize, reference: &str, out: &mut String) -> Verdict
     Some(parts.map(|parts| (parts, extent.is_normal())))
 }
 
-/// Percent-encoded in a path, in a query.
+/// Is percent-encoded in a path.
 const PATH_ENCODED: u16 = 1;
+/// Is percent-encoded in a query.
 const QUERY_ENCODED: u16 = 2;
-/// Changes what the bytes around it mean: tabs and line breaks vanish, `\` is a slash in paths.
+/// Changes in a path what the bytes around it mean: tabs and line breaks vanish, `\` is a slash.
 const PATH_DOUBT: u16 = 4;
+/// Changes in a query what the bytes around it mean: tabs and line breaks vanish.
 const QUERY_DOUBT: u16 = 8;
 /// A segment starts with a dot, or with a percent sign that may be one.
 const DOTTED: u16 = 16;
 /// Has, or may have, another spelling in normal form.
 const RESPELLED: u16 = 32;
 const SLASH: u16 = 64;
-/// A dot or a percent sign; where a slash stands before it, one bit higher than [`SLASH`] counts.
+/// A dot or a percent sign. This bit is one above [`SLASH`], so that the bit of a slash, shifted by
+/// one, meets the dot behind it.
 const DOT: u16 = 128;
-/// The path ends.
+/// Ends the path.
 const END: u16 = 256;
 
 const CLASS: [u16; 256] = {
@@ -249,7 +259,7 @@ const CLASS: [u16; 256] = {
     class
 };
 
-/// Where path and query of a reference end, and whether they can be copied as they are.
+/// Where the path and the query of a reference end, and whether they can be copied unchanged.
 struct Extent {
     path_end: usize,
     end: usize,
@@ -258,7 +268,8 @@ struct Extent {
 }
 
 impl Extent {
-    /// Most are plain to their end, or to a query that is.
+    /// Measures a reference. Most are simple up to their end, or up to a query that is simple too;
+    /// all others go to [`Extent::measure_any`].
     fn measure(text: &[u8]) -> Option<Extent> {
         let path = path_run(text);
         let path_flags = if path.is_dotted { DOTTED } else { 0 };
@@ -293,17 +304,18 @@ impl Extent {
         (!doubtful).then_some(Extent { path_end, end, path_flags, query_flags })
     }
 
-    /// What is appended is as it was, without a query, and in normal form.
+    /// Reports whether what is appended is unchanged, has no query, and is in normal form.
     fn is_normal(&self) -> bool {
         self.path_flags & (DOTTED | RESPELLED) == 0 && self.end == self.path_end
     }
 
-    /// What is appended is as it was.
+    /// Reports whether what is appended is unchanged.
     fn is_copied(&self) -> bool {
         self.path_flags & (DOTTED | PATH_ENCODED) == 0 && self.query_flags & QUERY_ENCODED == 0
     }
 
-    /// `None` where the reference has to decide how far `..` goes up.
+    /// Appends path and query to `out`. `None` if only the reference can decide how far `..` goes
+    /// up.
     fn append(&self, text: &str, path_start: usize, out: &mut String) -> Option<()> {
         let (path, query) = (&text[..self.path_end], &text[self.path_end..self.end]);
         if self.path_flags & DOTTED != 0 {
@@ -322,9 +334,10 @@ impl Extent {
     }
 }
 
-/// What stands in a path, all of it together. No branch in it: it sees every byte of every link.
+/// Returns the flags of all bytes of a path, put together. It has no branch per byte, because it
+/// sees every byte of every link.
 fn path_flags(path: &[u8]) -> u16 {
-    // Whatever the path is appended to ends with a slash, or the path starts with one.
+    // The path itself starts with a slash, or it is appended to something that ends with one.
     let (mut flags, mut dotted, mut previous) = (0, 0, SLASH);
     for byte in path {
         let class = CLASS[*byte as usize];
@@ -340,7 +353,8 @@ fn append_encoded(text: &str, set: u16, out: &mut String) {
     let mut copied = 0;
     for (index, &byte) in text.as_bytes().iter().enumerate() {
         if CLASS[byte as usize] & set != 0 {
-            // Between two bytes of one character there is nothing to copy, and no slice either.
+            // Between two bytes of one character there is nothing to copy, and a slice there would
+            // panic.
             if copied < index {
                 out.push_str(&text[copied..index]);
             }
@@ -353,7 +367,7 @@ fn append_encoded(text: &str, set: u16, out: &mut String) {
     out.push_str(&text[copied..]);
 }
 
-/// Appends a path segment by segment, `.` and `..` resolved against what is there already.
+/// Appends a path segment by segment, and resolves `.` and `..` against what is there already.
 fn append_segments(path: &str, path_start: usize, out: &mut String) -> Option<()> {
     let mut rest = path;
     if out.len() == path_start {
@@ -381,7 +395,7 @@ fn append_segments(path: &str, path_start: usize, out: &mut String) -> Option<()
     }
 }
 
-/// How many dots the segment consists of, if of nothing else and of at most two; else 0.
+/// Returns how many dots the segment consists of, if it has nothing else and at most two; else 0.
 fn dots(segment: &str) -> usize {
     let mut rest = segment.as_bytes();
     let mut count = 0;
@@ -395,13 +409,13 @@ fn dots(segment: &str) -> usize {
     if count > 2 { 0 } else { count }
 }
 
-/// Removes the last segment before the slash that `out` ends with; the root has none.
+/// Removes the last segment before the slash that `out` ends with; the root has none to remove.
 fn pop_segment(path_start: usize, out: &mut String) -> Option<()> {
     let end = out.len() - 1;
     let slash = memchr::memrchr(b'/', &out.as_bytes()[path_start..end]);
     let Some(slash) = slash else { return Some(()) };
     let segment = &out.as_bytes()[path_start + slash + 1..end];
-    // The reference keeps `C:` as if this were a file; the standard does not. It decides.
+    // The `url` crate keeps `C:` as in a file URL; the standard does not. We leave it to the crate.
     if let [letter, b':' | b'|'] = segment
         && letter.is_ascii_alphabetic()
     {

@@ -1,5 +1,6 @@
-//! The whole WHATWG algorithm, by the `url` crate: slow (two parses and three allocations a join),
-//! complete, and the judge of [`super::plain`]. Text in, a [`Url`] or the reason against it out.
+//! The whole WHATWG algorithm, by the `url` crate. It is slow (two parses and three allocations a
+//! join), complete, and the oracle of [`super::plain`]. Text goes in; a [`Url`] or the reason for a
+//! refusal comes out.
 
 use super::{Scheme, Url, UrlError};
 
@@ -9,7 +10,7 @@ pub(super) fn parse(text: &str) -> Result<Url, UrlError> {
 
 pub(super) fn join(base: &Url, reference: &str) -> Result<Url, UrlError> {
     // The crate refuses `///host/`, where the standard's "special authority ignore slashes state"
-    // skips every slash there is. With a scheme in front it does as the standard says.
+    // skips all the slashes. With a scheme in front the crate does what the standard says.
     if starts_with_three_slashes(reference) {
         return parse(&format!("{}:{}", base.scheme().as_str(), trim(reference)));
     }
@@ -17,7 +18,7 @@ pub(super) fn join(base: &Url, reference: &str) -> Result<Url, UrlError> {
     accept(base.join(reference).map_err(|_| UrlError::Invalid)?)
 }
 
-/// Without the C0 controls and spaces that the standard ignores around a URL.
+/// Removes the C0 controls and spaces that the standard ignores around a URL.
 pub(super) fn trim(text: &str) -> &str {
     text.trim_matches(|character| character <= ' ')
 }
@@ -35,7 +36,7 @@ fn accept(mut parsed: url::Url) -> Result<Url, UrlError> {
         _ => return Err(UrlError::Scheme),
     };
     parsed.set_fragment(None);
-    // Both fail only where there is no host, and an http(s) URL has one.
+    // Both calls fail only if there is no host, and an http(s) URL has one.
     let _ = parsed.set_username("");
     let _ = parsed.set_password(None);
     let port = parsed.port_or_known_default().ok_or(UrlError::Invalid)?;

@@ -1,8 +1,8 @@
-//! How far a text goes on with bytes that stand for themselves, sixteen at a time: nearly all bytes
-//! of nearly all links do, and need not be looked up in a table one by one.
+//! Finds how many bytes at the start of a text stand for themselves, sixteen at a time. Nearly all
+//! bytes of nearly all links do, so they need not be looked up in a table one by one.
 //!
-//! Bytes in, an index out. What ends a run is for whoever asked; a byte that is not in a set only
-//! costs it the slow way.
+//! Bytes go in, an index comes out. The caller decides about the byte that ends the run; if a byte
+//! is missing from a set here, the text only takes the slow path.
 
 use crate::sys::scan::{Lanes, Native, WINDOW_BYTES};
 
@@ -10,11 +10,11 @@ use crate::sys::scan::{Lanes, Native, WINDOW_BYTES};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PathRun {
     pub(super) end: usize,
-    /// A segment starts with a dot.
+    /// Some segment of it starts with a dot.
     pub(super) is_dotted: bool,
 }
 
-/// Letters, digits, `-`, `.`, `/` and `_`. As if a slash stood before the first.
+/// Measures a run of letters, digits, `-`, `.`, `/` and `_`, as if a slash stood before it.
 #[inline]
 pub(super) fn path_run(text: &[u8]) -> PathRun {
     let (mut at, mut dotted, mut behind_slash) = (0, 0, 1);
@@ -38,7 +38,8 @@ pub(super) fn path_run(text: &[u8]) -> PathRun {
     }
 }
 
-/// Those of a path, and `%`, `&`, `=`, and from `(` to `;`: how far a query is copied as it is.
+/// Measures how far a query can be copied unchanged: the bytes of a path, and `%`, `&`, `=`, and
+/// `(` to `;`.
 #[inline]
 pub(super) fn query_run(text: &[u8]) -> usize {
     let mut at = 0;
@@ -63,7 +64,7 @@ fn is_letter<L: Lanes>(lanes: L) -> L {
 
 #[inline(always)]
 fn is_simple<L: Lanes>(lanes: L) -> L {
-    // From the hyphen to the nine: dot, slash and digits.
+    // The range from `-` to `9` holds the dot, the slash and the digits.
     is_letter(lanes) | lanes.minus(b'-').at_most(b'9' - b'-') | lanes.equal(b'_')
 }
 
@@ -73,7 +74,7 @@ fn is_simple_in_query<L: Lanes>(lanes: L) -> L {
     is_letter(lanes) | signs | lanes.equal(b'&') | lanes.equal(b'%')
 }
 
-/// The bytes from `at`, and a bit for each that there is.
+/// Returns the bytes from `at`, and a mask with a bit for each byte that is there.
 #[inline(always)]
 fn window(text: &[u8], at: usize) -> ([u8; WINDOW_BYTES], u32) {
     let rest = text.get(at..).unwrap_or_default();
@@ -83,8 +84,8 @@ fn window(text: &[u8], at: usize) -> ([u8; WINDOW_BYTES], u32) {
     }
 }
 
-/// Fewer bytes than a window, with zeros behind them: in two words that may overlap, for a copy of
-/// unknown length is a call.
+/// Loads fewer bytes than a window, with zeros behind them. It does so with two words that may
+/// overlap, because a copy of unknown length is a call.
 #[inline(always)]
 fn short(text: &[u8]) -> [u8; WINDOW_BYTES] {
     let number = match (text.first_chunk(), text.last_chunk()) {
@@ -97,7 +98,7 @@ fn short(text: &[u8]) -> [u8; WINDOW_BYTES] {
     number.to_le_bytes()
 }
 
-/// Fewer than eight.
+/// Loads fewer than eight bytes.
 #[inline(always)]
 fn shorter(text: &[u8]) -> u64 {
     match (text.first_chunk(), text.last_chunk()) {

@@ -1,7 +1,7 @@
-//! A URL in a buffer that is used again: nine links of ten are known, and need no URL of their own.
+//! A URL in a buffer that is reused: nine links of ten are known, and need no URL of their own.
 //!
-//! In: a base and a link. Out: the URL's hashes and, where someone keeps it, a [`Url`]. The text
-//! between two uses means nothing.
+//! A base and a link go in; the URL's hashes and, if someone keeps it, a [`Url`] come out. Between
+//! two uses the text in the buffer means nothing. A scratch stays on one core.
 
 use super::{HostKey, Normaliser, Parts, Scheme, Url, UrlError, UrlId, plain, reference};
 use crate::base::HashKey;
@@ -9,22 +9,22 @@ use crate::base::HashKey;
 pub struct Scratch {
     text: String,
     parts: Parts,
-    /// For its normal form.
+    /// The buffers in which its normal form is written.
     room: Room,
 }
 
-/// Room to write in: a text in normal spelling, and the whole anew.
+/// Buffers to write in: a text in normal spelling, and the whole URL in normal form.
 #[derive(Default)]
 pub(super) struct Room {
     pub(super) spelled: String,
     pub(super) out: String,
 }
 
-/// What links are joined to, with what they would ask of it each.
+/// The URL that links are joined to, with what each of them would otherwise compute from it.
 pub struct Base<'u> {
     url: &'u Url,
     directory_end: usize,
-    /// In normal form: what is appended to a part of it need not be looked at twice.
+    /// The base is in normal form, so what is appended to a part of it need not be checked again.
     is_normal: bool,
 }
 
@@ -42,8 +42,8 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// As [`Url::join`] and, where `is_wanted` says so of the host, [`Normaliser::normalise`].
-    /// False where it does not.
+    /// Does what [`Url::join`] does and, if `is_wanted` accepts the host, what
+    /// [`Normaliser::normalise`] does. Returns what `is_wanted` said.
     pub fn join(
         &mut self,
         base: &Base<'_>,
@@ -88,7 +88,8 @@ impl Scratch {
         &self.text[self.parts.path_start as usize..]
     }
 
-    /// As [`Url::id`]; `host_key` is that of a host it may be of, to be spared its hash.
+    /// Returns what [`Url::id`] returns. `host_key` is the key of `host`; if the URL has that host,
+    /// it need not be hashed again.
     pub fn id(&self, key: &HashKey, host: &str, host_key: HostKey) -> UrlId {
         let is_same = self.host() == host;
         let host_key = if is_same { host_key } else { HostKey::of(key, self.host()) };
@@ -110,7 +111,7 @@ mod tests {
     fn check(normaliser: &Normaliser, base: &Url, reference: &str) -> Result<(), TestCaseError> {
         let expected = base.join(reference).map(|url| normaliser.normalise(url));
         let mut scratch = Scratch::default();
-        // What was in it before leaves no trace.
+        // A URL that was in the buffer before must leave no trace.
         let other = "http://b.test/%7Eother?z=1&utm_source=x&a=2";
         let _ = scratch.join(&Base::of(base, normaliser), other, normaliser, |_| true);
         let joined = scratch.join(&Base::of(base, normaliser), reference, normaliser, |_| true);

@@ -1,15 +1,15 @@
-//! A URL's shape: what is left of its path and query when all that a machine counts up is taken
-//! out. The endless URLs of a calendar, or of a session id in links, share one.
+//! A URL's shape: what is left of its path and query when everything that a machine counts up is
+//! taken out. The endless URLs of a calendar, or of a session id in links, share one shape.
 //!
-//! Taken out, each for one mark: runs of digits; tokens (8 or more hex digits, or 16 or more
-//! letters and digits, with a digit among them); UUIDs. Dropped: the values of parameters, in the
-//! query and behind `;` in the path; a parameter's name right behind itself; a segment of the path
-//! that is all text and stood there before, so `/a/b/a/b` is `/a/b`. Percent-escapes are letters of
-//! some script and stay as they are.
+//! These are replaced by one mark each: runs of digits; tokens (8 or more hex digits, or 16 or more
+//! letters and digits, with a digit among them); UUIDs. These are dropped: the values of
+//! parameters, in the query and behind `;` in the path; a parameter's name if it repeats the name
+//! just before it; a segment of the path that is all text and stood there before, so `/a/b/a/b` is
+//! `/a/b`. Percent-escapes are letters of some script and stay unchanged.
 //!
-//! What is left is a text, which is hashed with the crawl's key: whoever can choose words can
-//! choose as many shapes as they like, and is met by the host's budget, but none that is taken for
-//! another.
+//! What is left is a text, which is hashed with the crawl's key. Someone who can choose words can
+//! choose as many shapes as they like, and is stopped by the host's budget; but they cannot choose
+//! a shape that is taken for another.
 
 use super::{Text, Url};
 use crate::base::HashKey;
@@ -17,26 +17,27 @@ use crate::base::HashKey;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Skeleton(pub u64);
 
-/// Stands for what was taken out; never in a serialised URL.
+/// Stands for what was taken out; it never occurs in a serialised URL.
 const MARK: u8 = 0;
 const HEX_TOKEN_BYTES_MIN: usize = 8;
 const TOKEN_BYTES_MIN: usize = 16;
 const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 
 impl Skeleton {
-    /// Meaningful for normalised URLs, and among URLs of one host. Of the compared form: a trap
-    /// that shuffles its parameters has one shape.
+    /// Returns the shape of a URL. It is meaningful for normalised URLs, and among URLs of one
+    /// host. It is taken of the compared form, so a trap that shuffles its parameters has one
+    /// shape.
     pub fn of<T: Text>(key: &HashKey, url: &Url<T>) -> Skeleton {
         Skeleton::of_target(key, &url.compared().as_bytes()[url.parts.path_start as usize..])
     }
 
-    /// Of `/path?query`, its parameters in order.
+    /// Returns the shape of `/path?query`, whose parameters are in order.
     fn of_target(key: &HashKey, target: &[u8]) -> Skeleton {
         let question = target.iter().position(|byte| *byte == b'?');
         let path = &target[..question.unwrap_or(target.len())];
         let mut shape = Shape(Vec::with_capacity(target.len()));
         let segments = || path[1..].split(|byte| *byte == b'/');
-        // A bit for each segment so far, by length and first letter: most are told apart by it.
+        // A bit for each segment so far, by length and first letter: it tells most segments apart.
         let mut seen_bits = 0u64;
         for (index, segment) in segments().enumerate() {
             let first = segment.first().copied().unwrap_or_default();
@@ -59,7 +60,7 @@ impl Skeleton {
     }
 }
 
-/// What stays.
+/// The bytes that stay.
 struct Shape(Vec<u8>);
 
 impl Shape {
@@ -71,7 +72,7 @@ impl Shape {
         self.0.extend_from_slice(word);
     }
 
-    /// A segment of the path: `name;parameter=value`.
+    /// Adds a segment of the path: `name;parameter=value`.
     fn segment(&mut self, segment: &[u8]) {
         let name_end = segment.iter().position(|byte| *byte == b';').unwrap_or(segment.len());
         self.words(&segment[..name_end]);
@@ -119,7 +120,7 @@ impl Shape {
         }
     }
 
-    /// A word with numbers in it.
+    /// Adds a word with numbers in it.
     fn mixed(&mut self, word: &[u8]) {
         for part in word.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
             if part[0].is_ascii_digit() {
@@ -131,7 +132,7 @@ impl Shape {
     }
 }
 
-/// What a byte is to a [`Run`]: the bits below, none for bytes that end it.
+/// The kind of each byte for a [`Run`]: one of the bits below, or none for a byte that ends it.
 static KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut byte = 0;
@@ -153,7 +154,7 @@ const LETTER: u8 = 4;
 /// Letters and digits up to another byte.
 struct Run {
     bytes: usize,
-    /// Of all its bytes.
+    /// The kinds of all its bytes.
     kinds: u8,
 }
 
@@ -175,7 +176,7 @@ impl Run {
         self.kinds & DIGIT != 0
     }
 
-    /// A number, an id, a session: with a digit among its bytes.
+    /// Reports whether the run is a number, an id or a session. It must have a digit.
     fn is_token(&self) -> bool {
         self.kinds == DIGIT
             || self.bytes >= TOKEN_BYTES_MIN
@@ -183,7 +184,8 @@ impl Run {
     }
 }
 
-/// The length of the UUID that `text` begins with; its first run of letters and digits is known.
+/// Returns the length of the UUID that `text` begins with; `run_bytes` is the length of its first
+/// run of letters and digits.
 fn uuid(text: &[u8], run_bytes: usize) -> Option<usize> {
     if run_bytes != UUID_GROUPS[0] {
         return None;
@@ -269,7 +271,7 @@ mod tests {
     }
 
     proptest! {
-        /// Digits of escapes are letters; of parameter values nothing stays anyway.
+        /// Digits of escapes are letters; parameter values leave nothing behind anyway.
         #[test]
         fn other_digits_have_the_same_shape(
             target in "/[a-f0-9g-j/;=&?._-]{0,60}",

@@ -1,4 +1,5 @@
-//! Fast equals reference, over everything at hand; what tests of this module share.
+//! Checks that the fast path equals the reference on all URLs there are here; also holds what the
+//! tests of this module share.
 
 // `prop_oneof!` keeps its branches in an `Arc`.
 #![allow(clippy::disallowed_types)]
@@ -22,13 +23,13 @@ fn plain_join(base: &Url, reference: &str) -> Option<Result<Url, UrlError>> {
 #[path = "../../../tests/support/corpus.rs"]
 mod corpus;
 
-/// A file of the corpus, or of our own small one: whether it is whole comes with it.
+/// Returns a file of the corpus, or of our own small one, and whether it is the whole corpus.
 pub(super) fn corpus_text(name: &str) -> (String, bool) {
     let found = corpus::find(name);
     (std::fs::read_to_string(&found.path).expect("a file of text"), found.is_whole)
 }
 
-/// Pieces of which URLs are made, the nasty ones first among equals.
+/// Makes pieces of URLs, the nasty ones more often.
 fn piece() -> impl Strategy<Value = String> {
     let nasty = prop::sample::select(vec![
         "/",
@@ -147,7 +148,7 @@ pub(super) fn url_text() -> impl Strategy<Value = String> {
     })
 }
 
-/// What holds for every URL there is.
+/// Checks what must hold for every URL.
 fn check_invariants(url: &Url) {
     let text = url.as_str();
     assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "{text:?}");
@@ -162,7 +163,7 @@ fn check_invariants(url: &Url) {
     assert!(!is_name || url.host_kind() == HostKind::Domain, "{text}");
 }
 
-/// Whether the fast path answered; if it did, it answered as the reference does.
+/// Returns whether the fast path answered, and checks that it answered as the reference does.
 fn check_parse(text: &str) -> bool {
     let verdict = plain_parse(text);
     check(&verdict, &reference::parse(text), format_args!("parse {text:?}"))
@@ -204,12 +205,12 @@ fn real_urls_take_the_fast_path_to_the_reference_result() {
     for line in text.lines() {
         count += 1;
         parsed += usize::from(check_parse(line));
-        // The same bytes as a relative reference: path, query and fragment of a real URL.
+        // The rest of a real URL as a relative reference: path, query and fragment.
         let relative = line.splitn(4, '/').nth(3).unwrap_or("");
         joined += usize::from(check_join(base, relative) && check_join(base, line));
     }
     assert!(count > if is_whole { 48_000 } else { 30 }, "{count} URLs ran");
-    // Our own few are odd ones.
+    // Many of our own few URLs are odd ones.
     let percent = if is_whole { 99 } else { 80 };
     assert!(parsed * 100 >= count * percent, "{parsed} of {count} parsed on the fast path");
     assert!(joined * 100 >= count * percent, "{joined} of {count} joined on the fast path");
@@ -288,8 +289,8 @@ fn rfc_slashes_before_a_host_are_all_skipped() {
     }
 }
 
-/// A drive letter is one only in a file URL, but the `url` crate keeps it from `..` in any. The
-/// fast path must not be cleverer: one URL has one result, however it was written.
+/// A drive letter has a meaning only in a file URL, but the `url` crate protects it from `..` in
+/// any URL. The fast path must not differ: one URL has one result, however it was written.
 #[test]
 fn lenient_a_drive_letter_is_left_to_the_reference() {
     let base = Url::parse("http://a/C:/d").expect("a base");

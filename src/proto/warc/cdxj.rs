@@ -1,18 +1,19 @@
-//! CDXJ: one line a response, `key timestamp {json}`, sorted by bytes; what replay tools look up.
+//! CDXJ lines, which replay tools look up: one line per response, `key timestamp {json}`, sorted by
+//! bytes.
 //!
-//! Fields and spelling (numbers as strings) are pywb's, so that its tools read the lines as they
-//! are. `simhash`, `near`, `undecoded` and `links_left_out` are ours; readers skip fields they
-//! do not know.
+//! Fields and spelling (numbers as strings) are pywb's, so its tools can read the lines unchanged.
+//! `simhash`, `near`, `undecoded` and `links_left_out` are ours; readers skip fields they do not
+//! know.
 
 use super::digest::{Sha1, push_labelled};
 use super::surt;
 use crate::base::{WallTime, text};
 use crate::proto::url::Url;
 
-/// The key of [`CdxjLine::links_left_out`].
+/// The JSON key of [`CdxjLine::links_left_out`].
 pub const LINKS_LEFT_OUT_KEY: &str = "links_left_out";
 
-/// What one line says.
+/// The contents of one line.
 #[derive(Clone, Copy, Debug)]
 pub struct CdxjLine<'a> {
     pub url: &'a Url,
@@ -68,7 +69,7 @@ impl CdxjLine<'_> {
     }
 }
 
-/// A further field, its value of characters that need no escape.
+/// Appends another field, whose value consists of characters that need no escape.
 fn push_value(out: &mut Vec<u8>, name: &str, push: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b", \"");
     out.extend_from_slice(name.as_bytes());
@@ -77,10 +78,11 @@ fn push_value(out: &mut Vec<u8>, name: &str, push: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
 }
 
-/// RFC 8259 7: quotes, backslashes and controls escaped, the rest as it is.
+/// Appends a JSON string (RFC 8259 7): quotes, backslashes and controls are escaped, the rest is
+/// unchanged.
 fn push_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    // Nearly always, and then it is a copy.
+    // Nearly every text passes this check, and then it is copied at once.
     if text.bytes().all(|byte| !matches!(byte, b'"' | b'\\' | 0..32 | 127)) {
         out.extend_from_slice(text.as_bytes());
         return out.push(b'"');

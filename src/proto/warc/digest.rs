@@ -1,18 +1,18 @@
 //! SHA-1 digests as WARC and CDXJ spell them: `sha1:` and 32 letters of RFC 4648 base32.
 //!
-//! SHA-1 names payloads here and protects nothing: every index of archived pages is keyed by it,
-//! and with the processor's SHA instructions it is the cheapest digest that indexes understand.
+//! SHA-1 identifies payloads here and protects nothing: every index of archived pages is keyed by
+//! it, and with the processor's SHA instructions it is the cheapest digest that indexes understand.
 
 use crate::sys::sha1;
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY, digest};
 
 pub type Sha1 = [u8; 20];
 
-/// Characters of a digest in base32: 160 bits, five a character, no padding.
+/// The number of characters of a digest in base32: 160 bits, five per character, no padding.
 pub const BASE32_CHARS: usize = 32;
 
-/// The digest of a payload, computed while it arrives: transfer coding removed, content coding kept
-/// (WARC 1.1, WARC-Payload-Digest).
+/// The digest of a payload, computed while the payload arrives, with its transfer coding removed
+/// and its content coding kept (WARC 1.1, WARC-Payload-Digest).
 #[derive(Clone)]
 pub struct PayloadDigest(Context);
 
@@ -29,12 +29,12 @@ impl PayloadDigest {
         to_array(self.0.finish().as_ref())
     }
 
-    /// The digest of a payload that is here whole.
+    /// Returns the digest of a payload that is complete.
     pub fn of(payload: &[u8]) -> Sha1 {
         to_array(digest(&SHA1_FOR_LEGACY_USE_ONLY, payload).as_ref())
     }
 
-    /// The digests of several payloads, which is cheaper than of one after the other.
+    /// Returns the digests of several payloads, which is cheaper together than one after the other.
     pub fn of_all(payloads: &[&[u8]]) -> Vec<Sha1> {
         let one_by_one = || payloads.iter().map(|payload| PayloadDigest::of(payload)).collect();
         sha1::digest_all(payloads).unwrap_or_else(one_by_one)
@@ -53,7 +53,8 @@ pub fn push_labelled(out: &mut Vec<u8>, digest: &Sha1) {
     out.extend_from_slice(&base32(digest));
 }
 
-/// RFC 4648 6, upper case. Twenty bytes are four whole groups of five, so there is no padding.
+/// Returns the digest in base32 (RFC 4648 6), upper case. Twenty bytes are four whole groups of
+/// five, so there is no padding.
 pub fn base32(digest: &Sha1) -> [u8; BASE32_CHARS] {
     let mut chars = [0; BASE32_CHARS];
     for (group, out) in digest.chunks_exact(5).zip(chars.chunks_exact_mut(8)) {
@@ -65,7 +66,7 @@ pub fn base32(digest: &Sha1) -> [u8; BASE32_CHARS] {
     chars
 }
 
-/// Reads `sha1:` and 32 characters; `None` for anything else, another algorithm among them.
+/// Reads `sha1:` and 32 characters; `None` for anything else, also for another algorithm.
 pub fn parse_labelled(text: &str) -> Option<Sha1> {
     let chars = text.strip_prefix("sha1:")?.as_bytes();
     if chars.len() != BASE32_CHARS {
@@ -103,7 +104,7 @@ mod tests {
 
     #[test]
     fn rfc_3174_digests_are_spelled_as_archives_spell_them() {
-        // The empty payload's label is in every CDX index there is.
+        // The empty payload's label is in every CDX index.
         let empty = PayloadDigest::new().finish();
         assert_eq!(label(&empty), "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ");
         assert_eq!(PayloadDigest::of(b"abc")[..4], [0xa9, 0x99, 0x3e, 0x36]);

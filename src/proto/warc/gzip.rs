@@ -1,22 +1,23 @@
-//! One gzip member (RFC 1952) from pieces, appended to a buffer: stored or deflated.
+//! Appends one gzip member (RFC 1952), made from pieces, to a buffer: stored or deflated.
 //!
-//! Stored is the default: it costs a copy and a CRC pass, 2.9 us of CPU for a page of 25 KB where
-//! level 1 takes 168 us and level 6 366 us, and much of the web arrives compressed anyway. The
-//! pieces are gathered straight into the output; there is no buffer between.
+//! Stored is the default: it costs a copy and a CRC pass, 2.9 us of CPU for a page of 25 KB, where
+//! level 1 takes 168 us and level 6 takes 366 us, and much of the web arrives compressed anyway.
+//! The pieces are gathered straight into the output, without a buffer between.
 
 use crate::sys::memory;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-/// Header: magic, deflate, no flags, no time, no hint, unknown system. The time is in WARC-Date.
+/// The header: magic, deflate, no flags, no time, no hint, unknown system. The time is in
+/// WARC-Date.
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 /// RFC 1951 3.2.4: a stored block's length has 16 bits.
 const STORED_BLOCK_BYTES_MAX: usize = 65_535;
 const STORED_BLOCK_HEAD_BYTES: usize = 5;
 const TRAILER_BYTES: usize = 8;
-/// Pieces as long as this are written past the caches.
+/// Pieces of at least this length are written past the caches.
 const PAST_CACHE_BYTES_MIN: usize = 2_048;
 
-/// Bytes that [`append_stored`] adds for `len` bytes of data.
+/// Returns the length of the member that [`append_stored`] makes of `len` bytes of data.
 pub(super) fn stored_len(len: usize) -> usize {
     let blocks = len.div_ceil(STORED_BLOCK_BYTES_MAX).max(1);
     HEADER.len() + blocks * STORED_BLOCK_HEAD_BYTES + len + TRAILER_BYTES
@@ -37,7 +38,8 @@ pub(super) fn append_stored(out: &mut Vec<u8>, pieces: &[&[u8]]) {
                 room = push_block_head(out, left);
             }
             let (now, later) = piece.split_at(piece.len().min(room));
-            // Of a body, nothing is read here again; it is as much as all else that a page touches.
+            // A body is not read again on this core, and is as large as everything else that a page
+            // touches.
             if now.len() >= PAST_CACHE_BYTES_MIN {
                 memory::append_past_cache(out, now);
             } else {
@@ -52,8 +54,8 @@ pub(super) fn append_stored(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     push_trailer(out, crc, total);
 }
 
-/// `compress` is a raw deflate context; it is reset first, so that it can be used for member after
-/// member.
+/// Appends a deflated member. `compress` is a raw deflate context; it is reset first, so it can be
+/// used for member after member.
 pub(super) fn append_deflated(out: &mut Vec<u8>, compress: &mut Compress, pieces: &[&[u8]]) {
     let mut crc = crc32fast::Hasher::new();
     let mut total = 0;
@@ -68,12 +70,12 @@ pub(super) fn append_deflated(out: &mut Vec<u8>, compress: &mut Compress, pieces
     push_trailer(out, crc, total);
 }
 
-/// A fresh context for [`append_deflated`].
+/// Makes a new context for [`append_deflated`].
 pub(super) fn deflate_context(level: u8) -> Compress {
     Compress::new(Compression::new(u32::from(level)), false)
 }
 
-/// Feeds all of `input`; with `Finish`, until the stream has ended.
+/// Feeds all of `input`; with `Finish`, goes on until the stream has ended.
 fn drive(out: &mut Vec<u8>, compress: &mut Compress, input: &[u8], flush: FlushCompress) {
     const STEP_BYTES: usize = 16 * 1024;
     let start = compress.total_in();
@@ -86,13 +88,13 @@ fn drive(out: &mut Vec<u8>, compress: &mut Compress, input: &[u8], flush: FlushC
         match compress.compress_vec(rest, out, flush) {
             Ok(Status::StreamEnd) => return,
             Ok(Status::Ok | Status::BufError) => {}
-            // deflate fails only on a context in a state that this file never leaves it in.
+            // deflate fails only on a context in a state in which this file never leaves it.
             Err(error) => unreachable!("deflate of a valid context: {error}"),
         }
     }
 }
 
-/// Opens a stored block for as much of `left` as fits, and says how much that is.
+/// Opens a stored block for as much of `left` as fits, and returns how much that is.
 fn push_block_head(out: &mut Vec<u8>, left: usize) -> usize {
     let len = left.min(STORED_BLOCK_BYTES_MAX);
     out.push(u8::from(len == left));

@@ -1,11 +1,11 @@
 //! WARC 1.1 (ISO 28500:2017): records as gzip members, their digests, a reader that checks them,
 //! and CDXJ lines.
 //!
-//! Owns the byte formats and nothing else. In: a response as received, and what is known of it.
-//! Out: bytes appended to a buffer that the caller writes (`store`), or records read back from such
-//! bytes. Invariant: one record is one gzip member, so a file may be cut at any record's end and
-//! both parts are still WARC files. No I/O, no clock, no chance: dates and identifiers come in as
-//! values. Each core has its own [`RecordWriter`].
+//! This module owns the byte formats and nothing else. A response to be stored and what is known of
+//! it go in; bytes appended to a buffer that the caller writes (`store`), or records read back from
+//! such bytes, come out. Invariant: one record is one gzip member, so a file may be cut at any
+//! record's end and both parts are still WARC files. It has no I/O, no clock and no randomness:
+//! dates and identifiers come in as values. Each core has its own [`RecordWriter`].
 
 pub mod cdxj;
 pub mod digest;

@@ -1,9 +1,10 @@
-//! Records on their way back in: for tests, tools, and the cut after a crash.
+//! Reads records back: for tests, tools, and the cut after a crash.
 //!
-//! Fed with bytes in any pieces; gives a record when its member is whole. It shares no code with
-//! the writer's side but the digest: inflating, CRC and lengths are checked by flate2, and transfer
-//! coding is removed by a decoder of its own, so that a mistake in `http` shows here as a digest
-//! that does not match. Memory: one record, at most [`WARC_RECORD_BYTES_MAX`].
+//! Bytes go in, in pieces of any size; a record comes out when its member is whole. The reader
+//! shares no code with the writer's side except the digest: flate2 checks the deflate data, CRC and
+//! lengths, and a decoder of its own removes transfer coding, so that a mistake in `http` shows
+//! here as a digest that does not match. It holds one record in memory, at most
+//! [`WARC_RECORD_BYTES_MAX`].
 
 use super::digest::{PayloadDigest, parse_labelled};
 use crate::base::WallTime;
@@ -14,12 +15,12 @@ use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
-    /// The bytes end inside a member: a torn tail.
+    /// The bytes end inside a member: the tail is torn.
     Torn,
-    /// Not a gzip member, or its data, CRC or length is damaged.
+    /// This is not a gzip member, or its data, CRC or length is damaged.
     BadMember,
     TooLarge,
-    /// The member unpacks, but to no WARC record.
+    /// The member unpacks, but not to a WARC record.
     BadHeader,
     /// Content-Length does not reach to the record's end.
     BadLength,
@@ -43,7 +44,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// A record read back, and where its member lies in the file.
+/// A record that was read back, and where its member lies in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRecord {
     pub offset: u64,
@@ -54,7 +55,7 @@ pub struct StoredRecord {
 }
 
 impl StoredRecord {
-    /// The first field of this name; case does not count.
+    /// Returns the first field of this name; case does not count.
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.bytes[self.header.clone()].split(|byte| *byte == b'\n');
         let value = lines.find_map(|line| field_named(line, name))?;
@@ -69,12 +70,13 @@ impl StoredRecord {
         &self.bytes[self.block.clone()]
     }
 
-    /// Head and body of an HTTP block; the body is empty if the head never ends.
+    /// Returns head and body of an HTTP block; the body is empty if the head never ends.
     pub fn http(&self) -> (&[u8], &[u8]) {
         split_head(self.block())
     }
 
-    /// The payload of an HTTP block: its body without transfer coding. Of a cut body, what came.
+    /// Returns the payload of an HTTP block: its body without transfer coding. Of a cut body, it is
+    /// what came.
     pub fn payload(&self) -> Vec<u8> {
         let (head, body) = self.http();
         let chunked = head.split(|byte| *byte == b'\n').any(|line| {
@@ -84,7 +86,7 @@ impl StoredRecord {
         if chunked { dechunked(body) } else { body.to_vec() }
     }
 
-    /// WARC-Date, to the second.
+    /// Returns the WARC-Date, to the second.
     pub fn date(&self) -> Option<WallTime> {
         parse_date(self.header("WARC-Date")?)
     }
@@ -95,7 +97,7 @@ impl StoredRecord {
         std::str::from_utf8(status).ok()?.parse().ok()
     }
 
-    /// Content-Type without parameters; empty if there is none.
+    /// Returns the Content-Type without parameters; empty if there is none.
     pub fn http_media_type(&self) -> &str {
         let mut lines = self.http().0.split(|byte| *byte == b'\n');
         let value = lines.find_map(|line| field_named(line, "Content-Type")).unwrap_or_default();
@@ -145,12 +147,12 @@ impl StoredRecord {
     }
 }
 
-/// A file's records, from its bytes in any pieces.
+/// Reads a file's records from its bytes, in pieces of any size.
 pub struct Reader {
     record_bytes_max: usize,
     inflate: Decompress,
     bytes: Vec<u8>,
-    /// Compressed bytes of the member under way.
+    /// The compressed bytes of the current member so far.
     member_len: u64,
     whole_through: u64,
 }
@@ -165,9 +167,9 @@ impl Reader {
         Reader { record_bytes_max, inflate, bytes, member_len: 0, whole_through: 0 }
     }
 
-    /// Takes bytes from `piece` up to the end of the record under way, at most; says how many, and
-    /// gives the record if it is whole. To be called until all of the piece is taken. After an
-    /// error the reader is of no more use, save for [`Reader::whole_through`].
+    /// Takes bytes from `piece`, at most up to the end of the current record. Returns how many
+    /// bytes it took, and the record if it is whole. To be called until all of the piece is taken.
+    /// After an error the reader is useless, except for [`Reader::whole_through`].
     pub fn feed(&mut self, piece: &[u8]) -> Result<(usize, Option<StoredRecord>), ReadError> {
         const STEP_BYTES: usize = 32 * 1024;
         let mut taken = 0;
@@ -194,12 +196,12 @@ impl Reader {
         Ok((taken, None))
     }
 
-    /// The end of the last whole record: where a torn file is cut.
+    /// Returns the end of the last whole record, where a torn file is cut.
     pub fn whole_through(&self) -> u64 {
         self.whole_through
     }
 
-    /// To be called when there are no more bytes: they must have ended where a record did.
+    /// Ends the file. An error if it does not end where a record does.
     pub fn finish(&self) -> Result<(), ReadError> {
         if self.member_len == 0 { Ok(()) } else { Err(ReadError::Torn) }
     }
@@ -220,7 +222,7 @@ impl Default for Reader {
     }
 }
 
-/// The records of a file that is here whole. Ends after the first error.
+/// Returns the records of a file that is complete. Ends after the first error.
 pub fn records(file: &[u8]) -> impl Iterator<Item = Result<StoredRecord, ReadError>> + '_ {
     let mut reader = Reader::new();
     let mut rest = file;
@@ -242,7 +244,7 @@ pub fn records(file: &[u8]) -> impl Iterator<Item = Result<StoredRecord, ReadErr
     })
 }
 
-/// `2026-01-31T23:59:59Z`, with or without a fraction of a second, 1970 to 9999.
+/// Reads `2026-01-31T23:59:59Z`, with or without a fraction of a second, from 1970 to 9999.
 fn parse_date(text: &str) -> Option<WallTime> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut parts = [0u64; 6];
@@ -254,21 +256,21 @@ fn parse_date(text: &str) -> Option<WallTime> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    // Days since 0000-03-01, by years that begin in March (the inverse of `WallTime::civil`).
+    // The days since 0000-03-01, by years that begin in March (the inverse of `WallTime::civil`).
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     let seconds = (days - 719_468) * 86_400 + hour.min(23) * 3_600 + minute.min(59) * 60;
     Some(WallTime((seconds + second.min(60)) * 1_000_000_000))
 }
 
-/// The trimmed value, if `line` is a field of this name.
+/// Returns the trimmed value, if `line` is a field of this name.
 fn field_named<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let (before, after) = line.split_at_checked(name.len())?;
     let value = after.strip_prefix(b":")?;
     before.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
 }
 
-/// After the first empty line, whether lines end with CRLF or LF alone.
+/// Splits behind the first empty line, whether lines end with CRLF or with LF alone.
 fn split_head(block: &[u8]) -> (&[u8], &[u8]) {
     let mut line_start = 0;
     for end in memchr::memchr_iter(b'\n', block) {
@@ -280,7 +282,8 @@ fn split_head(block: &[u8]) -> (&[u8], &[u8]) {
     (block, &[])
 }
 
-/// Chunk data in order, up to the last chunk, the first doubt or the end of the bytes.
+/// Returns chunk data in order, up to the last chunk, the first broken chunk or the end of the
+/// bytes.
 fn dechunked(mut body: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(body.len());
     while let Some(end) = memchr::memchr(b'\n', body) {
@@ -363,7 +366,7 @@ mod tests {
         super::super::gzip::append_deflated(&mut member, &mut context, &[&zeros]);
         assert!(member.len() < LIMIT / 100);
         assert_eq!(Reader::with_limit(LIMIT).feed(&member), Err(ReadError::TooLarge));
-        // Under the limit it fails later: it is no record.
+        // Under the limit it fails later, because it is no record.
         assert_eq!(Reader::with_limit(LIMIT + 1).feed(&member), Err(ReadError::BadHeader));
     }
 }

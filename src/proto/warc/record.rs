@@ -1,8 +1,10 @@
-//! Records on their way out: the fields of each kind, and the writer that turns one into a member.
+//! Records to be written: the fields of each kind, and the writer that turns one into a gzip
+//! member.
 //!
-//! A response's block is the response as received, transfer coding included, so that what the
-//! server said can be read again bit by bit; its payload digest is over the payload alone, so that
-//! equal payloads are found however they were chunked. A revisit's block is only the head.
+//! A response's block is written as the caller gives it: `fetch` has removed the transfer coding,
+//! and changed the head's framing fields accordingly. The payload digest is over the body without
+//! transfer coding, so equal payloads are found however they were chunked. A revisit's block is
+//! only the head.
 
 use super::digest::{self, Sha1};
 use super::gzip;
@@ -47,7 +49,7 @@ pub enum Truncated {
     Length,
     Time,
     Disconnect,
-    /// What came behind it could not be told from the block: its framing was broken.
+    /// The framing was broken, so what came behind the block could not be distinguished from it.
     Unspecified,
 }
 
@@ -62,16 +64,17 @@ impl Truncated {
     }
 }
 
-/// A field of our own: how many links of the page were not followed. From it an index that a crash
-/// took is made again.
+/// A field of our own: how many links of the page were not followed. An index that was lost in a
+/// crash is rebuilt from it.
 pub const LINKS_LEFT_OUT: &str = "Nephila-Links-Left-Out";
 
-/// A record's name, printed as `<urn:uuid:...>`: a version 4 UUID.
+/// A record's identifier, printed as `<urn:uuid:...>`: a version 4 UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordId(u128);
 
 impl RecordId {
-    /// RFC 9562 5.4: 122 bits of chance, and six that say so.
+    /// Makes an identifier from random bits. RFC 9562 5.4: 122 random bits, and six that mark
+    /// version and variant.
     pub fn from_random(high: u64, low: u64) -> RecordId {
         let bits = u128::from(high) << 64 | u128::from(low);
         let version = bits & !(0xf << 76) | 0x4 << 76;
@@ -99,15 +102,15 @@ impl fmt::Display for RecordId {
     }
 }
 
-/// The first copy of a payload, as a revisit names it.
+/// The first copy of a payload, which a revisit names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefersTo<'a> {
     pub url: &'a str,
     pub at: WallTime,
 }
 
-/// One record before it is written. The constructors set what each kind needs; the rest is public
-/// to be set where it is known.
+/// One record before it is written. The constructors set what each kind needs; the other public
+/// fields are set if their values are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     pub kind: RecordKind,
@@ -119,18 +122,18 @@ pub struct Record<'a> {
     pub refers_to: Option<RefersTo<'a>>,
     pub payload_digest: Option<Sha1>,
     pub truncated: Option<Truncated>,
-    /// Links of the page beyond those that were followed.
+    /// The number of links of the page beyond those that were followed.
     pub links_left_out: u32,
-    /// The name of the file that a warcinfo opens.
+    /// The name of the file that a warcinfo begins.
     pub filename: Option<&'a str>,
     /// The block, in pieces.
     pub block: &'a [&'a [u8]],
-    /// The body has a content coding already: never deflated again.
+    /// The body has a content coding already, so the record is never deflated.
     pub content_coded: bool,
 }
 
 impl<'a> Record<'a> {
-    /// What a file's first record says of the crawl: `name: value` lines.
+    /// Makes a file's first record, which describes the crawl in `name: value` lines.
     pub fn warcinfo(id: RecordId, at: WallTime, fields: &'a [&'a [u8]]) -> Record<'a> {
         Record::new(RecordKind::Warcinfo, id, at, None, fields)
     }
@@ -144,8 +147,8 @@ impl<'a> Record<'a> {
         Record::new(RecordKind::Request, id, at, Some(target), block)
     }
 
-    /// `block` is head and body as received; `payload` the digest of the body without its transfer
-    /// coding.
+    /// Makes a response. `block` is its head and body; `payload` is the digest of the body without
+    /// its transfer coding.
     pub fn response(
         id: RecordId,
         at: WallTime,
@@ -157,7 +160,7 @@ impl<'a> Record<'a> {
         Record { payload_digest: Some(payload), ..record }
     }
 
-    /// A response whose payload is stored elsewhere: `block` is its head alone.
+    /// Makes a response whose payload is stored elsewhere: `block` is its head alone.
     pub fn revisit(
         id: RecordId,
         at: WallTime,
@@ -170,7 +173,7 @@ impl<'a> Record<'a> {
         Record { payload_digest: Some(payload), refers_to: Some(refers_to), ..record }
     }
 
-    /// What was found out about `about`'s response: `name: value` lines.
+    /// Makes a record of what was found out about the response `about`, in `name: value` lines.
     pub fn metadata(
         id: RecordId,
         at: WallTime,
@@ -207,9 +210,10 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Appends records to buffers. Kept from record to record for its deflate context and scratch.
+/// Appends records to buffers. It is reused from record to record for its deflate context and its
+/// header buffer.
 pub struct RecordWriter {
-    /// `None` at level 0: members are stored.
+    /// `None` at level 0, where members are stored.
     compress: Option<Compress>,
     response_block_digest: bool,
     header: Vec<u8>,
@@ -217,19 +221,20 @@ pub struct RecordWriter {
 }
 
 impl RecordWriter {
-    /// `deflate_level` 0 stores, 1 to 9 deflate. A block digest over a whole response is a second
-    /// SHA-1 pass over the body (15 us for a 25 KB page) and says little that the payload digest
-    /// and the member's CRC do not, so it is off by default; the small blocks always have one.
+    /// Makes a writer. `deflate_level` 0 stores, 1 to 9 deflate. A block digest over a whole
+    /// response is a second SHA-1 pass over the body (15 us for a 25 KB page) and adds little to
+    /// the payload digest and the member's CRC, so it is off by default; the small blocks always
+    /// have one.
     pub fn new(deflate_level: u8, response_block_digest: bool) -> RecordWriter {
         assert!(deflate_level <= 9, "deflate levels are 0 to 9");
         let compress = (deflate_level > 0).then(|| gzip::deflate_context(deflate_level));
         RecordWriter { compress, response_block_digest, header: Vec::new(), warcinfo: None }
     }
 
-    /// Appends `record` as one gzip member and returns the member's length. A warcinfo becomes the
-    /// one that all later records of this writer name.
+    /// Appends `record` as one gzip member and returns the member's length. All later records of
+    /// this writer name the last warcinfo.
     ///
-    /// Panics if a target or file name has a line break: both are ours, and a [`Url`] has none.
+    /// Panics if a target or file name has a line break: both come from us, and a [`Url`] has none.
     pub fn append(&mut self, out: &mut Vec<u8>, record: &Record<'_>) -> u64 {
         if record.kind == RecordKind::Warcinfo {
             self.warcinfo = None;
@@ -355,7 +360,7 @@ fn digest_field(header: &mut Vec<u8>, name: &str, value: &Sha1) {
     pushed_field(header, name, |header| digest::push_labelled(header, value));
 }
 
-/// A field whose value cannot have a line break.
+/// Appends a field whose value cannot have a line break.
 fn pushed_field(header: &mut Vec<u8>, name: &str, push: impl FnOnce(&mut Vec<u8>)) {
     header.extend_from_slice(name.as_bytes());
     header.extend_from_slice(b": ");

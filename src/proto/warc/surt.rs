@@ -1,10 +1,11 @@
-//! Sort-friendly keys of URLs: `http://www.example.com:8080/A/?b&a` is `com,example:8080)/a?a&b`.
+//! Sort-friendly keys of URLs: `http://www.example.com:8080/A/?b&a` becomes
+//! `com,example:8080)/a?a&b`.
 //!
 //! The rules are those of the Internet Archive's canonicalizer as the `surt` package has them,
-//! since a key is only worth something where every tool computes the same one: scheme, `www.` and
-//! default ports go, percent-escapes are undone and redone, all is lower case, dot segments,
-//! doubled and trailing slashes and known session ids go, query arguments are sorted. Many URLs
-//! share a key; the key is for look-up, never for identity.
+//! because a key is useful only if every tool computes the same one. Scheme, `www.` and default
+//! ports are dropped, percent-escapes are undone and redone, everything is lower-cased; dot
+//! segments, doubled and trailing slashes and known session ids are dropped, query arguments are
+//! sorted. Many URLs share a key; the key is for look-up, never for identity.
 
 use crate::base::text;
 use crate::proto::url::Url;
@@ -29,8 +30,8 @@ pub fn push_key(out: &mut Vec<u8>, url: &Url) {
     }
 }
 
-/// [`push_path`] of a path that is its own key but for case and a trailing slash, without a buffer
-/// for each step; false, and nothing done, for any other.
+/// Does what [`push_path`] does, for a path that is its own key except for case and a trailing
+/// slash, without a buffer for each step. Returns false, with nothing done, for any other path.
 fn push_plain_path(out: &mut Vec<u8>, path: &[u8]) -> bool {
     let is_odd = |pair: &[u8]| pair[0] == b'/' && matches!(pair[1], b'/' | b'.');
     if path.first() != Some(&b'/') || !is_plain(path) || path.windows(2).any(is_odd) {
@@ -46,12 +47,12 @@ fn push_plain_path(out: &mut Vec<u8>, path: &[u8]) -> bool {
     true
 }
 
-/// [`push_query`] of no query, or of one plain argument.
+/// Does what [`push_query`] does, for no query or for one plain argument.
 fn push_plain_query(out: &mut Vec<u8>, query: &[u8]) -> bool {
     if query.is_empty() {
         return true;
     }
-    // The end of every session's name: `sid`, `sessionid`, `cfid`.
+    // Every session's name ends like this: `sid`, `sessionid`, `cfid`.
     let session = |part: &[u8]| {
         matches!(part[0] | 0x20, b's' | b'n' | b'f') && part[1..].eq_ignore_ascii_case(b"id")
     };
@@ -63,7 +64,7 @@ fn push_plain_query(out: &mut Vec<u8>, query: &[u8]) -> bool {
     true
 }
 
-/// Nothing that is, or has to be, escaped.
+/// Reports whether nothing in a text is escaped or has to be.
 fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|byte| matches!(byte, 33..127) && *byte != b'%' && *byte != b'#')
 }
@@ -74,7 +75,8 @@ fn push_lower(out: &mut Vec<u8>, text: &[u8]) {
     out[start..].make_ascii_lowercase();
 }
 
-/// Labels last to first. An IPv6 address has no dots and stays as it is, without brackets.
+/// Appends the labels from last to first. An IPv6 address has no dots and stays unchanged, without
+/// brackets.
 fn push_host(out: &mut Vec<u8>, host: &str) {
     // A host is in lower case already.
     let host = host.trim_matches(['[', ']']).trim_matches('.');
@@ -118,8 +120,8 @@ fn push_query(out: &mut Vec<u8>, query: &str) {
     if escaped.is_empty() {
         return;
     }
-    // By name, then by value; `a` before `a=`. Comparing whole arguments would put `a-b` before
-    // `a`.
+    // Sorted by name, then by value; `a` comes before `a=`. Comparing whole arguments would put
+    // `a-b` before `a=`.
     let mut arguments: Vec<&[u8]> = escaped.split(|byte| *byte == b'&').collect();
     arguments.sort_by_key(|argument| {
         let mut parts = argument.splitn(2, |byte| *byte == b'=');
@@ -132,8 +134,8 @@ fn push_query(out: &mut Vec<u8>, query: &str) {
 }
 
 /// Undoes percent-escapes until none is left: `%2541` is `A`. Each byte that is pushed may complete
-/// an escape with the two before it, so one pass over the input does it; the obvious loop
-/// over the whole text is quadratic in `%252525...`.
+/// an escape with the two before it, so one pass over the input is enough; the obvious loop over
+/// the whole text takes quadratic time on `%252525...`.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     for byte in text {
@@ -152,7 +154,7 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Escapes controls, space, `#`, `%` and all beyond ASCII.
+/// Escapes controls, space, `#`, `%` and everything beyond ASCII.
 fn push_escaped(out: &mut Vec<u8>, plain: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in plain {
@@ -167,7 +169,7 @@ fn push_escaped(out: &mut Vec<u8>, plain: &[u8]) {
     }
 }
 
-/// Resolves `.` and `..`, and makes runs of slashes one; a `..` with nothing before it stays.
+/// Resolves `.` and `..`, and joins runs of slashes into one; a `..` with nothing before it stays.
 fn without_dots(path: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
     for segment in path.split(|byte| *byte == b'/').skip(1) {
@@ -192,7 +194,8 @@ fn without_dots(path: &[u8]) -> Vec<u8> {
 
 const ASPX: &[u8] = b".aspx";
 
-/// ASP.NET: `/(a(24 letters or digits))/` and `/(24 letters or digits)/` before some `.aspx`.
+/// Drops a session of ASP.NET: `/(a(24 letters or digits))/` and `/(24 letters or digits)/` before
+/// some `.aspx`.
 fn strip_path_session(path: &mut Vec<u8>) {
     if memchr::memmem::find(path, ASPX).is_none() {
         return;
@@ -232,9 +235,10 @@ fn is_lettered_session(segment: &[u8]) -> bool {
 /// The length of the session argument that a text begins with.
 type SessionLen = fn(&[u8]) -> Option<usize>;
 
-/// One session argument of each known kind, the last one where there are several. Lower case in.
+/// Drops one session argument of each known kind, the last one if there are several. `query` is in
+/// lower case.
 fn strip_query_session(query: &mut Vec<u8>) {
-    // Every kind has one of these; most queries have none.
+    // Every kind has one of these texts; most queries have none.
     if memchr::memmem::find(query, b"sid=").is_none()
         && memchr::memmem::find(query, b"sessionid").is_none()
         && memchr::memmem::find(query, b"cfid=").is_none()
@@ -259,20 +263,20 @@ fn strip_query_session(query: &mut Vec<u8>) {
     }
 }
 
-/// `name` and 32 letters or digits.
+/// Returns the length of `name` and 32 letters or digits.
 fn token_len(text: &[u8], name: &[u8]) -> Option<usize> {
     let token = text.strip_prefix(name)?.get(..32)?;
     token.iter().all(u8::is_ascii_alphanumeric).then_some(name.len() + 32)
 }
 
-/// `aspsessionid`, 8 letters, `=`, 24 letters.
+/// Returns the length of `aspsessionid`, 8 letters, `=`, 24 letters.
 fn asp_session_len(text: &[u8]) -> Option<usize> {
     let rest = text.strip_prefix(b"aspsessionid")?.get(..33)?;
     let letters = |part: &[u8]| part.iter().all(u8::is_ascii_alphabetic);
     (letters(&rest[..8]) && rest[8] == b'=' && letters(&rest[9..])).then_some(12 + 33)
 }
 
-/// `cfid=...&cftoken=...`, neither empty.
+/// Returns the length of `cfid=...&cftoken=...`, neither empty.
 fn coldfusion_session_len(text: &[u8]) -> Option<usize> {
     let id = text.strip_prefix(b"cfid=")?;
     let id_len = memchr::memchr(b'&', id).filter(|len| *len > 0)?;
@@ -293,7 +297,7 @@ mod tests {
 
     #[test]
     fn keys_are_those_of_the_surt_package() {
-        // Right-hand sides printed by surt 0.3.1.
+        // The right-hand sides were printed by surt 0.3.1.
         for (url, expected) in [
             ("http://[::1]/", "::1)/"),
             ("http://[::1]:8080/a", "::1:8080)/a"),

@@ -1,19 +1,20 @@
-//! `<a href="…">text</a>` in one piece: what most links of a page are, and a tenth of the
-//! instructions that its tags and its text take one by one.
+//! Reads `<a href="…">text</a>` in one piece. Most links of a page have this form, and it takes a
+//! tenth of the instructions that the tags and the text take one by one.
 
 use super::{Run, Tag, TokenSink, Value};
 use crate::proto::html::name::TagName;
 use crate::sys::block::{self, TextMarks};
 
-/// Of one chunk. The value and the text are of up to [`block::BLOCK_BYTES`], and as many bytes of
-/// the chunk stand behind the beginning of each.
+/// A link in one chunk. The value and the text have up to [`block::BLOCK_BYTES`] each, and the
+/// chunk has at least that many bytes from the beginning of each.
 #[derive(Clone, Copy)]
 pub struct WholeLink<'a> {
     pub chunk: &'a [u8],
-    /// Where the value of `href` begins, and its length.
+    /// Where the value of `href` begins.
     pub href: usize,
+    /// The length of the value.
     pub href_len: usize,
-    /// The text, which has no references.
+    /// Where the text begins; it has no references.
     pub text: usize,
     pub text_len: usize,
 }
@@ -21,13 +22,13 @@ pub struct WholeLink<'a> {
 impl<'a> WholeLink<'a> {
     const HEAD: u64 = u64::from_le_bytes(*b"a href=\"");
 
-    /// Whether a link may begin behind the `<` that these bytes follow.
+    /// Reports whether these bytes, which follow a `<`, may begin a link.
     #[inline(always)]
     pub fn begins(bytes: &[u8; 8]) -> bool {
         u64::from_le_bytes(*bytes) == WholeLink::HEAD
     }
 
-    /// The link that [`begins`](WholeLink::begins) at `at`, and where it is over.
+    /// Reads the link that [`begins`](WholeLink::begins) at `at`; returns it and where it ends.
     #[inline(always)]
     pub fn read(chunk: &'a [u8], at: usize) -> Option<(WholeLink<'a>, usize)> {
         let href = at + size_of::<u64>();
@@ -35,13 +36,14 @@ impl<'a> WholeLink<'a> {
         let text = href + href_len + 2;
         let TextMarks { stops, .. } = block::text_marks(block::block(chunk, text)?);
         let text_len = stops.trailing_zeros() as usize;
-        // Also where a block has none: then they may stand right behind it.
+        // If a block has no such byte, the index is the block's length: the byte may stand right
+        // behind it.
         let end = text + text_len + 4;
         let is_whole = chunk.get(text - 2..text)? == b"\">" && chunk.get(end - 4..end)? == b"</a>";
         is_whole.then_some((WholeLink { chunk, href, href_len, text, text_len }, end))
     }
 
-    /// The same by its tags and its text.
+    /// Hands the link on as its tags and its text.
     pub fn by_parts<S: TokenSink + ?Sized>(self, sink: &mut S) {
         let WholeLink { chunk, href, href_len, text, text_len } = self;
         let (name, traits) = (TagName::A, TagName::A.traits());
@@ -65,7 +67,7 @@ mod tests {
     use crate::proto::html::{Page, TextSink};
     use crate::sys::block::BLOCK_BYTES;
 
-    /// Takes blanks, as the parse stage does.
+    /// A sink that takes blanks, as the parse stage's does.
     #[derive(Default)]
     struct Visible(Vec<u8>);
 
@@ -99,7 +101,7 @@ mod tests {
         "#",
     ];
 
-    /// Up to fifteen parts in a row that hold none of `not`.
+    /// Makes a text of up to fifteen parts, without the characters in `not`.
     fn some(state: &mut u64, not: &[char]) -> String {
         let mut text = String::new();
         let mut step = || {
@@ -112,7 +114,8 @@ mod tests {
         text.replace(not, "")
     }
 
-    /// What is left of a page with this link in it, which begins inside another if `is_nested`.
+    /// Returns what is kept of a page with this link, which stands inside another link if
+    /// `is_nested`.
     fn page(is_nested: bool, take: impl Fn(&mut CollectorSink<'_, Visible>)) -> (String, Vec<u8>) {
         let (mut collector, mut text) = (Collector::default(), Visible::default());
         let mut sink = CollectorSink { collector: &mut collector, text: &mut text };
@@ -160,7 +163,8 @@ mod tests {
             let chunk = format!("{chunk}{:128}", "");
             assert!(WholeLink::read(chunk.as_bytes(), 1).is_none(), "{chunk}");
         }
-        assert!(WholeLink::read(b"<a href=\"/x\">text</a>", 1).is_none(), "a block is not there");
+        let short = b"<a href=\"/x\">text</a>";
+        assert!(WholeLink::read(short, 1).is_none(), "too few bytes behind it for a block");
         assert!(!WholeLink::begins(b"A href=\""));
     }
 }

@@ -1,10 +1,10 @@
-//! What begins with `<!` or ends like it: comments, doctypes, CDATA sections. None of it reaches
-//! the sink, but for the text of a CDATA section.
+//! Reads what begins with `<!` or ends like it: comments, doctypes, CDATA sections. None of it
+//! reaches the sink, except the text of a CDATA section.
 
 use super::{Content, State, Tokenizer};
 use memchr::memchr;
 
-/// What `<!` is becoming, and how many bytes of it have come.
+/// The keyword that `<!` may begin, and how many bytes of it have come.
 #[derive(Clone, Copy, Default)]
 pub struct Keyword {
     text: &'static [u8],
@@ -48,7 +48,8 @@ impl Tokenizer {
         at + 1
     }
 
-    /// The keywords hold no `>`, so what matched of one is passed over if the rest does not.
+    /// Reads a byte of a keyword. No keyword holds a `>`, so the bytes that matched one can be
+    /// skipped even if the rest does not match.
     fn markup_keyword(&mut self, byte: u8, at: usize) -> usize {
         if self.keyword.matched == 0 {
             let foreign = self.tree.as_ref().is_some_and(|tree| tree.in_foreign());
@@ -59,7 +60,8 @@ impl Tokenizer {
             };
         }
         if self.keyword.text.get(self.keyword.matched) != Some(&byte) {
-            // A doctype too: `>` ends it even inside its quotes, as it ends a bogus comment.
+            // This reads a doctype too: `>` ends one even inside its quotes, as it ends a bogus
+            // comment.
             self.state = State::BogusComment;
             return at;
         }

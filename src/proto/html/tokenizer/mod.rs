@@ -1,21 +1,25 @@
 //! The tokenizer of the HTML standard (WHATWG HTML 13.2.5) over UTF-8 bytes that arrive in chunks.
 //!
-//! Owns the state between chunks; tags, attributes and text flow out to a [`TokenSink`], borrowed
-//! from the chunk itself wherever a token lies in one chunk. What crosses a chunk's end is copied,
-//! up to a bound: a tag's name, an attribute's name and value, a character reference, the `</title`
-//! of a would-be end tag. Comments and doctypes are passed over. Nothing is allocated per token.
+//! The tokenizer owns the state between chunks. Tags, attributes and text flow out to a
+//! [`TokenSink`], borrowed from the chunk itself wherever a token lies in one chunk. What crosses
+//! the end of a chunk is copied, up to a bound: a tag's name, an attribute's name and value, a
+//! character reference, the `</title` of a possible end tag. Comments and doctypes are skipped.
+//! Nothing is allocated per token. A tokenizer belongs to one page, on one core.
 //!
-//! Invariant: the tokens do not depend on where the chunks are cut. Differences to the letter of
-//! the standard that a sink can see: a carriage return in text stays one, and so does a NUL.
+//! Invariant: the tokens do not depend on where the chunks are cut. A sink can see two differences
+//! from the letter of the standard: a carriage return in text stays one, and so does a NUL.
 //!
 //! The states are the standard's, merged where they differ only in the parse errors they report.
 //! `text` reads what stands between tags, `raw` the elements whose content is not markup, `tag` the
-//! inside of tags, `markup` what begins with `<!`. Speed comes from four things: tags that lie in
-//! one chunk are read without a state (`quick`), and the states take what a chunk cuts; most tags
-//! are of elements that mean nothing, which one look-up tells ([`super::plain`]); searches are over
-//! sixteen bytes at a time ([`crate::sys::scan`]), or 64 ([`crate::sys::block`]); and attributes
-//! that the sink does not want are passed over without a record ([`TokenSink::start_tag`] says
-//! which).
+//! inside of tags, `markup` what begins with `<!`. Speed comes from four things:
+//!
+//! 1. Tags that lie in one chunk are read without a state (`quick`); the states take what is cut at
+//!    the end of a chunk.
+//! 2. Most tags are of plain elements, which one look-up recognises ([`super::plain`]).
+//! 3. Searches look at sixteen bytes at a time ([`crate::sys::scan`]), or 64
+//!    ([`crate::sys::block`]).
+//! 4. Attributes that the sink does not want are skipped without a record ([`TokenSink::start_tag`]
+//!    says which are wanted).
 
 mod link;
 mod markup;
@@ -42,7 +46,7 @@ pub enum Content {
     RcData,
     /// Text up to the element's end tag.
     RawText,
-    /// As raw text, but `<!--` and a nested `<script` hide an end tag.
+    /// Like raw text, but `<!--` and a nested `<script` hide an end tag.
     Script,
     /// Text up to the end of the page.
     PlainText,
@@ -50,34 +54,35 @@ pub enum Content {
     CData,
 }
 
-/// A tag's name, as number and as written.
+/// A tag's name, as a number and as written.
 #[derive(Clone, Copy, Debug)]
 pub struct Tag<'a> {
     pub name: TagName,
-    /// As on the page: any case; cut at [`crate::base::limits::NAME_BYTES_MAX`].
+    /// The name as on the page, in any case; cut at [`crate::base::limits::NAME_BYTES_MAX`].
     pub raw: &'a [u8],
     pub traits: Traits,
-    /// Stands in SVG or MathML, or opens it.
+    /// The tag stands in SVG or MathML, or opens it.
     pub foreign: bool,
 }
 
-/// An attribute's value as it stands on the page, references and all.
+/// An attribute's value as written on the page, references included.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'a> {
     pub raw: &'a [u8],
-    /// Longer than [`crate::base::limits::ATTRIBUTE_BYTES_MAX`]: `raw` is its beginning.
+    /// The value is longer than [`crate::base::limits::ATTRIBUTE_BYTES_MAX`]; `raw` is its
+    /// beginning.
     pub cut: bool,
 }
 
 impl Value<'_> {
-    /// Replaces `out` by the value's meaning.
+    /// Replaces the content of `out` by the value's meaning.
     pub fn decode_into(&self, out: &mut Vec<u8>) {
         out.clear();
         reference::decode(self.raw, Place::Attribute, out);
     }
 }
 
-/// Text of one chunk: `at..start` is white space, `start..stop` the rest; both may be empty.
+/// Text from one chunk: `at..start` is white space, `start..stop` is the rest; both may be empty.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     pub chunk: &'a [u8],
@@ -87,19 +92,20 @@ pub struct Run<'a> {
 }
 
 /// Takes the tokens. A start tag comes in parts: [`start_tag`](TokenSink::start_tag), its
-/// attributes if wanted, and [`start_tag_end`](TokenSink::start_tag_end); a page that ends in
-/// mid-tag leaves the last part out, and then there was no tag.
+/// attributes if wanted, and [`start_tag_end`](TokenSink::start_tag_end). If a page ends inside a
+/// tag, the last part does not come, and then there was no tag.
 pub trait TokenSink {
-    /// Whether text is wanted at this point. The answer may change with a tag only.
+    /// Reports whether text is wanted at this point. The answer may change only with a tag.
     fn wants_text(&self) -> bool;
-    /// A piece of text with its references replaced. Pieces end anywhere, also inside a character.
+    /// Takes a piece of text with its references replaced. Pieces may end anywhere, also inside a
+    /// character.
     fn text(&mut self, piece: &[u8]);
-    /// A piece of text that is white space. All that stands between a tag and the first byte that
-    /// is none comes this way; elsewhere it may come either way.
+    /// Takes a piece of text that is white space. All white space between a tag and the next byte
+    /// of other text comes this way; elsewhere it may come either way.
     fn blank(&mut self, piece: &[u8]) {
         self.text(piece);
     }
-    /// Both of the above in one, for sinks that can do with fewer branches.
+    /// Takes both of the above in one call, for sinks that can do it with fewer branches.
     #[inline]
     fn run(&mut self, run: Run<'_>) {
         let Run { chunk, at, start, stop } = run;
@@ -108,7 +114,8 @@ pub trait TokenSink {
         }
         emit(self, &chunk[start..stop]);
     }
-    /// A tag without content model, attributes that are wanted, or foreign content around it.
+    /// Takes a tag that has no content model and no wanted attributes, with no foreign content
+    /// around it.
     #[inline]
     fn plain_tag(&mut self, tag: Tag<'_>, is_end_tag: bool, self_closing: bool) {
         if is_end_tag {
@@ -118,14 +125,15 @@ pub trait TokenSink {
             self.start_tag_end(self_closing);
         }
     }
-    /// A link in one piece, with nothing foreign around it.
+    /// Takes a link that comes in one piece, with nothing foreign around it.
     #[inline]
     fn whole_link(&mut self, link: WholeLink<'_>) {
         link.by_parts(self);
     }
-    /// Returns whether the attributes are wanted.
+    /// Takes the name of a start tag. Returns whether its attributes are wanted.
     fn start_tag(&mut self, tag: Tag<'_>) -> bool;
-    /// In page order, duplicates included: the first of a name counts.
+    /// Takes an attribute. They come in page order, duplicates included; the first of a name
+    /// counts.
     fn attribute(&mut self, name: &[u8], value: Value<'_>);
     fn start_tag_end(&mut self, self_closing: bool);
     fn end_tag(&mut self, tag: Tag<'_>);
@@ -133,7 +141,7 @@ pub trait TokenSink {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Between tags, read as `Tokenizer::content` says.
+    /// Between tags; text is read as `Tokenizer::content` says.
     Text,
     /// In a character reference that began in an earlier chunk; its bytes are in `held`.
     Reference,
@@ -159,7 +167,7 @@ enum State {
     ValueUnquoted,
     AfterValue,
     SelfClosing,
-    /// After `<!`: `--`, `doctype` and `[CDATA[` are told apart.
+    /// After `<!`: distinguishes `--`, `doctype` and `[CDATA[`.
     Markup,
     BogusComment,
     CommentStart,
@@ -178,19 +186,20 @@ enum Escape {
     Double,
 }
 
-/// See the module. One page's, on one core.
+/// Tokenizes one page on one core; see the module.
 pub struct Tokenizer {
     state: State,
     content: Content,
-    /// `None` in tests of the bare tokenizer: no start tag changes the content model.
+    /// `None` in tests of the bare tokenizer: then no start tag changes the content model.
     tree: Option<Tree>,
 
-    /// What [`Tokenizer::is_plain`] said last.
+    /// The last answer of [`Tokenizer::is_plain`].
     is_plain: bool,
     tag: TagName,
     is_end_tag: bool,
-    /// Whether the tree or the sink looks at the attributes of the open tag.
+    /// Whether the tree looks at the attributes of the open tag.
     tree_wants_attributes: bool,
+    /// Whether the sink looks at the attributes of the open tag.
     sink_wants_attributes: bool,
     tag_piece: Piece,
     name_piece: Piece,
@@ -199,13 +208,14 @@ pub struct Tokenizer {
     /// The element whose end tag ends the raw text.
     raw_tag: TagName,
     escape: Escape,
-    /// Dashes (0 to 2) just before this point in an escaped script, or brackets in CDATA.
+    /// The number of dashes (0 to 2) just before this point in an escaped script, or of brackets in
+    /// CDATA.
     run: u8,
-    /// Bytes of `Markup`'s keyword seen, and which.
+    /// Which keyword of `Markup` is being read, and how many of its bytes have come.
     keyword: markup::Keyword,
-    /// Where, in this chunk, a token of the `Raw` and `Script` states begins.
+    /// Where a token of the `Raw` and `Script` states begins in this chunk.
     mark: usize,
-    /// What came before this chunk of a token in state `Reference`, `Raw…` or `Script…`.
+    /// The bytes from before this chunk of a token in state `Reference`, `Raw…` or `Script…`.
     held: Vec<u8>,
 }
 
@@ -222,7 +232,7 @@ impl Tokenizer {
         Tokenizer { tree: Some(Tree::default()), ..Tokenizer::bare(Content::Data, b"") }
     }
 
-    /// A tokenizer without a tree, starting in the content of the element `last_start_tag`.
+    /// Makes a tokenizer without a tree that starts in the content of the element `last_start_tag`.
     #[inline]
     pub fn bare(content: Content, last_start_tag: &[u8]) -> Tokenizer {
         Tokenizer {
@@ -271,7 +281,7 @@ impl Tokenizer {
         self.keep_open_token(chunk);
     }
 
-    /// The page is over: what was held back as the beginning of a token is text after all.
+    /// Ends the page: bytes that were held back as the beginning of a token turn out to be text.
     pub fn finish<S: TokenSink>(&mut self, sink: &mut S) {
         match self.state {
             State::Reference => self.finish_reference(sink),
@@ -289,7 +299,8 @@ impl Tokenizer {
         self.state = State::Text;
     }
 
-    /// The chunk's buffer goes back to its owner: copies what an open token has in it.
+    /// Copies the part of an open token that lies in the chunk, whose buffer goes back to its
+    /// owner.
     fn keep_open_token(&mut self, chunk: &[u8]) {
         use State::*;
         match self.state {
@@ -322,7 +333,7 @@ impl Tokenizer {
         }
     }
 
-    /// Bytes of memory that the open token costs.
+    /// Returns the bytes of memory that the open token takes.
     #[cfg(test)]
     pub fn held_bytes(&self) -> usize {
         let pieces = [&self.tag_piece, &self.name_piece, &self.value_piece];

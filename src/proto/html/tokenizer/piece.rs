@@ -1,7 +1,7 @@
 //! A part of a token: a range of the current chunk, and a copy of what came before it.
 
-/// Ranges are cut at `byte_count_max` however the chunks fall, so a piece is bounded and the same
-/// for any chunking.
+/// A part of a token. It is cut at `byte_count_max` however the chunks fall, so it is bounded and
+/// the same for any chunking.
 #[derive(Default)]
 pub struct Piece {
     start: usize,
@@ -26,7 +26,7 @@ impl Piece {
         self.end = at;
     }
 
-    /// The chunk ends in mid-piece: copies its part up to `at`.
+    /// Copies the part up to `at`, because the chunk ends inside the piece.
     pub fn keep(&mut self, chunk: &[u8], at: usize) {
         let room = self.byte_count_max - self.held.len();
         let part = &chunk[self.start..at];
@@ -36,7 +36,7 @@ impl Piece {
         self.end = 0;
     }
 
-    /// The chunk ends after the piece did.
+    /// Copies the piece, because the chunk ends after the piece did.
     pub fn keep_ended(&mut self, chunk: &[u8]) {
         self.keep(chunk, self.end);
     }
@@ -46,7 +46,7 @@ impl Piece {
         self.held.capacity()
     }
 
-    /// The piece in full, and whether it was longer than its bound. Call after `end`.
+    /// Returns the whole piece, and whether it was longer than its bound. To be called after `end`.
     #[inline]
     pub fn read<'a>(&'a mut self, chunk: &'a [u8]) -> (&'a [u8], bool) {
         if self.held.is_empty() {

@@ -1,9 +1,9 @@
-//! The fast way through tags that lie in one chunk: no state is kept, no byte copied.
+//! The fast path through tags that lie in one chunk: it keeps no state and copies no byte.
 //!
-//! Takes the same way as the states of `tag` do, which are its twin and take over where the chunk
-//! ends: at the tag if its name may be cut, at an attribute if that is. The chunking tests hold the
-//! two against each other. What was passed is never passed again: a tag of many attributes that
-//! does not end in its chunk would cost the square of the chunk.
+//! It does exactly what the states of `tag` do. They are its twin, and take over where the chunk
+//! ends: at the tag if its name may be cut, at an attribute if that is cut. The chunking tests
+//! compare the two. What the fast path has passed is never passed again: otherwise a tag with many
+//! attributes that does not end in its chunk would cost the square of the chunk's length.
 
 use super::tag::{ends_tag_name, find_name_end, find_unquoted_end, is_space, skip_space};
 use super::{State, Tag, TokenSink, Tokenizer, Value};
@@ -14,24 +14,26 @@ use crate::proto::html::tree::Tree;
 use crate::sys::block::{self, SHORT_BYTES, ValueMarks};
 use crate::sys::scan;
 
-/// How far the fast way through attributes led.
+/// How far the fast path through attributes got.
 pub(super) enum Passed {
     /// To the tag's `>`.
     TagEnd { at: usize, self_closing: bool },
-    /// To the attribute that this chunk cuts, or to the chunk's end: the states take it from there.
+    /// To the attribute that is cut at the end of this chunk, or to the chunk's end: the states go
+    /// on from there.
     ChunkEnd { at: usize },
 }
 
 impl Tokenizer {
-    /// Whether a plain tag changes nothing here: there is a tree, with nothing foreign in it.
+    /// Reports whether a plain tag changes nothing here, because there is a tree with nothing
+    /// foreign in it.
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
         self.tree.as_ref().is_some_and(Tree::is_plain)
     }
 
-    /// Behind a `<`, where it [`is_plain`](Tokenizer::is_plain): [`Tokenizer::quick_tag`] for most
-    /// tags of a page, in a third of the instructions. `None` if it is another. `window`: from `at`
-    /// on.
+    /// Does what [`Tokenizer::quick_tag`] does, for most tags of a page, in a third of the
+    /// instructions. It is called behind a `<`, where [`is_plain`](Tokenizer::is_plain) holds;
+    /// `window` begins at `at`. `None` if it is another tag.
     #[inline(always)]
     pub(super) fn plain_tag<S: TokenSink>(
         &mut self,
@@ -60,8 +62,8 @@ impl Tokenizer {
         Some(at + 1)
     }
 
-    /// Behind a `<` in markup. Returns where to go on, or `None` if nothing was done: this is no
-    /// tag, or one that the states must read.
+    /// Reads a tag behind a `<` in markup. Returns where to go on, or `None` if nothing was done,
+    /// because this is no tag or one that the states must read.
     #[inline(always)]
     pub(super) fn quick_tag<S: TokenSink>(
         &mut self,
@@ -128,7 +130,7 @@ impl Tokenizer {
         }
     }
 
-    /// From `at`, between attributes.
+    /// Passes the attributes of a tag; `at` is between attributes.
     #[inline(always)]
     pub(super) fn pass_attributes<S: TokenSink>(
         &mut self,
@@ -157,15 +159,15 @@ impl Tokenizer {
     }
 }
 
-/// [`skip`] of one short attribute in double quotes with the tag's end behind it, which is what
-/// most tags with attributes have: where that end is. Takes a third of the instructions.
+/// Does what [`skip`] does, for a tag with one short attribute in double quotes, which is what most
+/// tags with attributes have. Returns where the tag's `>` is. Takes a third of the instructions.
 #[inline(always)]
 fn skip_one(chunk: &[u8], at: usize) -> Option<usize> {
     let bytes: &[u8; SHORT_BYTES] = chunk.get(at..)?.first_chunk()?;
     let ValueMarks { quotes, others } = block::value_marks(bytes);
     let open = quotes.trailing_zeros() as usize;
     let close = (quotes & quotes.wrapping_sub(1)).trailing_zeros() as usize;
-    // A name, an equals sign and a quote in a row, and no other sign before them.
+    // There must be a name, an equals sign and a quote in a row, and no other sign before them.
     let equals = 1u32.checked_shl((open as u32).wrapping_sub(1))?;
     let is_value = others & (equals | (equals - 1)) == equals && bytes[open - 1] == b'=';
     let before = *bytes.get(open.wrapping_sub(2))?;
@@ -173,11 +175,11 @@ fn skip_one(chunk: &[u8], at: usize) -> Option<usize> {
     (is_value && is_name && *bytes.get(close + 1)? == b'>').then_some(at + close + 1)
 }
 
-/// As [`walk`] for attributes that nobody wants: from quote to quote.
+/// Does what [`walk`] does, for attributes that nobody wants: it jumps from quote to quote.
 ///
 /// A quote opens a value if an equals sign stands before it, a name before that, and no other
-/// equals sign since the last attribute: else that one began an unquoted value, or a name. What is
-/// not so simple is a step of [`walk`]'s.
+/// equals sign since the last attribute; another equals sign would have begun an unquoted value, or
+/// a name. What is not so simple is read by a step of [`walk`].
 #[inline(always)]
 fn skip(chunk: &[u8], mut at: usize) -> Passed {
     while let Some(window) = scan::window(chunk, at) {
@@ -216,7 +218,7 @@ fn skip(chunk: &[u8], mut at: usize) -> Passed {
     walk(chunk, at, |_, _| ())
 }
 
-/// Calls `take` with the name and the value of each attribute that lies in the chunk whole.
+/// Calls `take` with the name and the value of each attribute that lies wholly in the chunk.
 #[inline(always)]
 fn walk(chunk: &[u8], mut at: usize, mut take: impl FnMut(&[u8], &[u8])) -> Passed {
     loop {
@@ -236,7 +238,7 @@ enum Step {
     TagEnd { at: usize, self_closing: bool },
 }
 
-/// One step of [`walk`]. `None`: the chunk ends before the step does, and nothing was taken.
+/// Makes one step of [`walk`]. `None`: the chunk ends before the step does, and nothing was taken.
 #[inline(always)]
 fn step(chunk: &[u8], at: usize, take: &mut impl FnMut(&[u8], &[u8])) -> Option<Step> {
     match *chunk.get(at)? {
@@ -249,7 +251,7 @@ fn step(chunk: &[u8], at: usize, take: &mut impl FnMut(&[u8], &[u8])) -> Option<
         }
         _ => {}
     }
-    // The first byte is the name's whatever it is, `=` as well.
+    // The first byte belongs to the name whatever it is, even `=`.
     let name_end = find_name_end(chunk, at + 1);
     let name = &chunk[at..name_end];
     let equals = skip_space(chunk, name_end);
@@ -264,9 +266,9 @@ fn step(chunk: &[u8], at: usize, take: &mut impl FnMut(&[u8], &[u8])) -> Option<
             chunk.get(close)?;
             (&chunk[start + 1..close], close + 1)
         }
-        // `>` here ends the tag, which the next step sees.
+        // A `>` here ends the tag, which the next step sees.
         b'>' => (&b""[..], start),
-        // A value may go on in the next chunk, where it would look like a name.
+        // The value may continue in the next chunk, where its rest would look like a name.
         _ => {
             let end = find_unquoted_end(chunk, start);
             chunk.get(end)?;
@@ -281,7 +283,8 @@ fn step(chunk: &[u8], at: usize, take: &mut impl FnMut(&[u8], &[u8])) -> Option<
 mod tests {
     use super::*;
 
-    /// Where the fast way leaves off, whether at the tag's end, and what it took on the way.
+    /// Returns where the fast path stops, whether that is the tag's end, and what it took on the
+    /// way.
     fn stop(chunk: &str) -> (usize, bool, String) {
         let mut taken = String::new();
         let passed = walk(chunk.as_bytes(), 0, |name, value| {
@@ -328,12 +331,12 @@ mod tests {
             }
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let bytes = chunk.as_bytes();
-            // With enough behind it for the look at many bytes at once.
+            // A copy with enough bytes behind it for the search that looks at many bytes at once.
             let long = format!("{chunk}{:1$}", "", SHORT_BYTES);
             if let Some(at) = skip_one(long.as_bytes(), 0) {
                 let passed = walk(long.as_bytes(), 0, |_, _| ());
                 let Passed::TagEnd { at: wanted, self_closing: false } = passed else {
-                    panic!("it does not end so: {chunk}");
+                    panic!("skip_one found an end that walk did not: {chunk}");
                 };
                 assert_eq!(at, wanted, "{chunk}");
                 one_count += 1;
@@ -350,7 +353,7 @@ mod tests {
                     assert_eq!(at, wanted, "{chunk}");
                     cut_count += 1;
                 }
-                _ => panic!("one ends and one is cut: {chunk}"),
+                _ => panic!("skip and walk differ on whether the tag is cut: {chunk}"),
             }
         }
         assert!(ended_count > 10_000 && cut_count > 10_000, "{ended_count} {cut_count}");

@@ -1,8 +1,9 @@
-//! Elements whose content is not markup: text up to their own end tag, and the escapes of scripts.
+//! Reads elements whose content is not markup: text up to their own end tag, and the escapes of
+//! scripts.
 //!
 //! From a `<` on, bytes are held back (`mark` in this chunk, `held` from earlier ones) until they
-//! turn out to be the end tag, or text. Names that could matter are at most sixteen letters, so
-//! what is held back is too.
+//! turn out to be the end tag, or text. No name that could matter has more than sixteen letters,
+//! which also bounds what is held back.
 
 use super::tag::is_space;
 use super::{Content, Escape, State, TokenSink, Tokenizer, emit};
@@ -105,8 +106,8 @@ impl Tokenizer {
         self.raw_is_text(chunk, end, sink)
     }
 
-    /// `<script` in an escaped script, or `</script` in a doubly escaped one: the other way round
-    /// from here. Any other name changes nothing.
+    /// Reads the name behind `<` in an escaped script, or behind `</` in a doubly escaped one. The
+    /// name `script` switches between the two; any other name changes nothing.
     fn script_nested<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
         let end = end_of_letters(chunk, at);
         let skip = if self.escape == Escape::Double { "</".len() } else { "<".len() };
@@ -130,7 +131,7 @@ impl Tokenizer {
         self.raw_is_text(chunk, end + 1, sink)
     }
 
-    /// The bytes held back, up to the end of `chunk`, without the first `skip`.
+    /// Returns the bytes held back, up to the end of `chunk`, without the first `skip`.
     fn held_letters<'a>(
         &self,
         skip: usize,
@@ -142,7 +143,7 @@ impl Tokenizer {
         &out[..count]
     }
 
-    /// What was held back up to `at` is text.
+    /// Hands on as text what was held back up to `at`.
     fn raw_is_text<S: TokenSink>(&mut self, chunk: &[u8], at: usize, sink: &mut S) -> usize {
         emit(sink, &self.held);
         self.held.clear();

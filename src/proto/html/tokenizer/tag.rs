@@ -1,4 +1,4 @@
-//! Inside tags: names, attributes, and the two ways to leave.
+//! Reads the inside of tags: names, attributes, and the two ways in which a tag ends.
 
 use super::quick::Passed;
 use super::{Content, State, Tag, TokenSink, Tokenizer, Value};
@@ -7,9 +7,11 @@ use crate::proto::html::name::TagName;
 use crate::sys::scan;
 
 const SPACE: u8 = 1;
-/// Ends a tag's name; an attribute's name; an unquoted value.
+/// Ends a tag's name.
 const TAG_NAME_END: u8 = 2;
+/// Ends an attribute's name.
 const NAME_END: u8 = 4;
+/// Ends an unquoted value.
 const UNQUOTED_END: u8 = 8;
 
 const CLASSES: [u8; 256] = {
@@ -31,14 +33,15 @@ pub fn is_space(byte: u8) -> bool {
     CLASSES[byte as usize] & SPACE != 0
 }
 
-/// The first byte from `at` whose class meets `class`, or the chunk's end.
+/// Returns the first index from `at` whose byte has a class in `class`, or the chunk's end.
 #[inline]
 fn find(chunk: &[u8], at: usize, class: u8) -> usize {
     let found = chunk[at..].iter().position(|byte| CLASSES[*byte as usize] & class != 0);
     found.map_or(chunk.len(), |index| at + index)
 }
 
-/// One blank is the rule in tags.
+/// Skips white space. The first two bytes are checked directly, because most tags have single
+/// blanks.
 #[inline(always)]
 pub(super) fn skip_space(chunk: &[u8], at: usize) -> usize {
     let is_blank = |at: usize| chunk.get(at).is_some_and(|byte| is_space(*byte));
@@ -59,7 +62,7 @@ pub(super) fn find_name_end(chunk: &[u8], mut at: usize) -> usize {
     loop {
         at = scan::find_name_end(chunk, at);
         match chunk.get(at) {
-            // A control character that is no white space.
+            // This is a control character that is not white space.
             Some(byte) if CLASSES[*byte as usize] & NAME_END == 0 => at += 1,
             _ => return at,
         }
@@ -72,7 +75,7 @@ pub(super) fn find_unquoted_end(chunk: &[u8], at: usize) -> usize {
 }
 
 impl Tokenizer {
-    /// At the first letter of a tag's name.
+    /// Begins a tag, at the first letter of its name.
     #[inline]
     pub(super) fn begin_tag<S: TokenSink>(
         &mut self,
@@ -87,7 +90,7 @@ impl Tokenizer {
         self.in_tag(chunk, at, sink)
     }
 
-    /// In a raw text element, after the name of its end tag.
+    /// Begins the end tag of a raw text element, after its name.
     pub(super) fn begin_raw_end_tag(&mut self, name: &[u8]) {
         self.tag_piece.begin(0, NAME_BYTES_MAX);
         self.tag_piece.keep(name, name.len());
@@ -140,7 +143,7 @@ impl Tokenizer {
                     }
                     end
                 }
-                // A missing space between attributes is an error and nothing more.
+                // A missing space between attributes is a parse error and has no other effect.
                 State::AfterValue => {
                     self.state = State::BeforeAttribute;
                     at
@@ -173,7 +176,7 @@ impl Tokenizer {
         self.state = State::BeforeAttribute;
     }
 
-    /// The name of a start tag has ended.
+    /// Begins a start tag, once its name has ended.
     #[inline(always)]
     pub(super) fn begin_start_tag<S: TokenSink>(
         &mut self,
@@ -206,7 +209,7 @@ impl Tokenizer {
                 self.state = State::SelfClosing;
                 at + 1
             }
-            // Also for `=`: here it is the first byte of a name.
+            // This holds for `=` too: here it is the first byte of a name.
             Some(_) => {
                 self.name_piece.begin(at, NAME_BYTES_MAX);
                 self.state = State::AttributeName;
@@ -294,7 +297,7 @@ impl Tokenizer {
         }
     }
 
-    /// At the `>` of a tag.
+    /// Ends a tag at its `>`.
     fn end_tag<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -317,7 +320,7 @@ impl Tokenizer {
         at + 1
     }
 
-    /// The start tag is whole.
+    /// Takes a start tag that is complete.
     #[inline(always)]
     pub(super) fn start_tag_over<S: TokenSink>(&mut self, self_closing: bool, sink: &mut S) {
         sink.start_tag_end(self_closing);

@@ -1,4 +1,4 @@
-//! Between tags: text, references, and what an opening `<` turns out to be.
+//! Reads what is between tags: text, references, and what an opening `<` turns out to be.
 
 use super::{Content, Run, State, TokenSink, Tokenizer, WholeLink, emit};
 use crate::proto::html::reference::{self, Place, Reference};
@@ -29,7 +29,7 @@ impl Tokenizer {
         }
     }
 
-    /// Text and tags in turn, as long as each tag lies in this chunk and markup follows it.
+    /// Reads text and tags in turn, as long as each tag lies in this chunk and markup follows it.
     fn markup_and_text<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -89,7 +89,7 @@ impl Tokenizer {
                 return self.text_to_chunk_end(chunk, at, sink);
             };
             let TextMarks { stops, spaces } = block::text_marks(block);
-            // Both are the block's end if there is none.
+            // Each index is the block's end if the block has no such byte.
             let stop = at + stops.trailing_zeros() as usize;
             let start = at + (!spaces).trailing_zeros() as usize;
             sink.run(Run { chunk, at, start: start.min(stop), stop });
@@ -104,7 +104,7 @@ impl Tokenizer {
         }
     }
 
-    /// [`Self::text_with_references`] of the last bytes of a chunk.
+    /// Does what [`Self::text_with_references`] does, for the last bytes of a chunk.
     #[inline(never)]
     fn text_to_chunk_end<S: TokenSink>(
         &mut self,
@@ -121,7 +121,7 @@ impl Tokenizer {
         }
     }
 
-    /// [`Self::text_with_references`] from an ampersand on.
+    /// Does what [`Self::text_with_references`] does, from an ampersand on.
     fn text_from_ampersand<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -155,7 +155,7 @@ impl Tokenizer {
         (at < chunk.len()).then_some(at)
     }
 
-    /// At a `<` that is markup only if an end tag follows.
+    /// Begins at a `<` that is markup only if an end tag follows.
     fn raw_less(&mut self, at: usize) -> usize {
         self.mark = at;
         self.held.clear();
@@ -213,8 +213,8 @@ impl Tokenizer {
         }
     }
 
-    /// A reference that began in an earlier chunk grows by a byte at a time until it is decided; so
-    /// only the byte that decides can be one that the text reader must see.
+    /// Reads on in a reference that began in an earlier chunk. It grows by one byte at a time until
+    /// it is decided, so only the deciding byte can be one that the text reader must see.
     pub(super) fn reference<S: TokenSink>(
         &mut self,
         chunk: &[u8],
@@ -224,7 +224,7 @@ impl Tokenizer {
         self.held.push(chunk[at]);
         match reference::read(&self.held[1..], Place::Text, false) {
             Reference::Incomplete => {
-                // Only a numeric one can grow so long.
+                // Only a numeric reference can grow so long.
                 if self.held.len() > reference::HELD_BYTES_MAX {
                     let grown = std::mem::take(&mut self.held);
                     reference::hold(&grown, &mut self.held);
@@ -294,8 +294,9 @@ impl Tokenizer {
     }
 }
 
-/// A link that [`begins`](WholeLink::begins) at `at`: where it is over, if it was handed on. Apart
-/// from the loop that it is called in, which has too few registers as it is.
+/// Hands on a link that [`begins`](WholeLink::begins) at `at`; returns where it ends, or `None` if
+/// it was not handed on. This is a function of its own because the loop that calls it is short of
+/// registers.
 #[inline(never)]
 fn whole_link<S: TokenSink>(chunk: &[u8], at: usize, sink: &mut S) -> Option<usize> {
     let (link, end) = WholeLink::read(chunk, at)?;

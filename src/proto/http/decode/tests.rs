@@ -34,7 +34,7 @@ fn zstd(body: &[u8]) -> Vec<u8> {
     ::zstd::stream::encode_all(body, 3).unwrap()
 }
 
-/// Every coding with its header value.
+/// Returns `body` in every coding, with the header value of each.
 fn encoded(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("gzip", gzip(body)),
@@ -49,7 +49,7 @@ fn encoded(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Text that compresses, but not absurdly.
+/// Makes text that compresses moderately, far below the ratio of a bomb.
 fn page(len: usize) -> Vec<u8> {
     let mut state = 7u64;
     (0..len)
@@ -113,7 +113,7 @@ fn identity_passes_the_input_itself() {
 
 #[test]
 fn a_cut_body_is_delivered_up_to_the_cut() {
-    // Several of zstd's blocks, which decode whole or not at all.
+    // The body has several zstd blocks, each of which decodes whole or not at all.
     let body = page(500_000);
     for (encoding, wire) in encoded(&body) {
         if encoding == "identity" {
@@ -152,7 +152,7 @@ fn rfc_gzip_headers_with_every_field_are_skipped() {
     for step in [wire.len(), 1] {
         assert_eq!(decode("gzip", &wire, step), (b"body".to_vec(), Ok(())));
     }
-    // FHCRC, which the builder does not write: two bytes behind the comment.
+    // GzBuilder does not write FHCRC: two bytes behind the comment.
     let data_at = wire.len() - raw_deflate(b"body").len() - 8;
     wire[3] |= 1 << 1;
     wire.splice(data_at..data_at, [0xab, 0xcd]);
@@ -190,10 +190,10 @@ fn what_is_not_the_coding_is_corrupt() {
 #[test]
 fn a_flipped_bit_in_gzip_is_found() {
     let (body, wire) = (page(5000), gzip(&page(5000)));
-    // From the data on: most header bytes mean nothing.
+    // The loop begins at the data, because most header bytes mean nothing.
     for index in 10..wire.len() {
         let mut bad = wire.clone();
-        // The lowest bit: those above it may be padding in the last byte of the data.
+        // The lowest bit is flipped: the bits above it may be padding in the last byte of the data.
         bad[index] ^= 1;
         let (decoded, result) = decode("gzip", &bad, bad.len());
         assert!(result.is_err(), "byte {index} of {}: {} bytes", wire.len(), decoded.len());
@@ -236,7 +236,7 @@ fn bombs_are_refused_early_in_every_coding() {
 
 #[test]
 fn a_bomb_that_a_second_coding_swallows_is_still_met() {
-    // 40 MiB of empty gzip members under gzip: the sink never sees a byte.
+    // 40 MiB of empty gzip members are coded as gzip again: the sink never sees a byte.
     let empties = gzip(b"").repeat(2 * 1024 * 1024);
     let wire = gzip(&empties);
     let (decoded, result) = decode("gzip, gzip", &wire, wire.len());
@@ -295,7 +295,7 @@ fn rfc_zstd_frames_follow_each_other() {
 
 #[test]
 fn a_zstd_frame_that_holds_less_than_it_says_gets_one_verdict_in_any_cut() {
-    // Content size 142, then a last block of no bytes.
+    // The content size is 142, and the last block has no bytes.
     let frame = b"\x28\xb5\x2f\xfd\x20\x8e\x01\0\0";
     let whole = decode("zstd", frame, frame.len());
     for step in 1..frame.len() {
@@ -329,7 +329,7 @@ fn after_an_error_the_decoder_only_repeats_it() {
     let mut decoder = Decoder::new(b"gzip").unwrap();
     let error = Err(DecodeError::Corrupt(Coding::Gzip));
     assert_eq!(decoder.push(b"no", &mut |_| {}), error);
-    assert_eq!(decoder.push(&gzip(b"yes"), &mut |_| panic!("after an error")), error);
+    assert_eq!(decoder.push(&gzip(b"yes"), &mut |_| panic!("output after an error")), error);
     assert_eq!(decoder.finish(), error);
 }
 
@@ -349,7 +349,7 @@ proptest! {
             for wire in [&wire[..], &noise] {
                 let (whole, verdict) = decode(encoding, wire, wire.len());
                 let (cut, again) = decode(encoding, wire, step);
-                // Of stacked codings, the one that is first to notice depends on the cut.
+                // If codings are stacked, it depends on the cut which one reports the error first.
                 if encoding.contains(',') {
                     prop_assert_eq!(verdict.is_err(), again.is_err(), "{}", encoding);
                 } else {
