@@ -1,15 +1,18 @@
 //! A split-block Bloom filter over URL fingerprints.
 //!
-//! Owns an array of 512-bit blocks, each exactly one cache line. In: fingerprints. Out: "no", which
-//! is certain, or "maybe". Invariant: what was inserted is never answered "no".
+//! This module owns an array of 512-bit blocks, each exactly one cache line. Fingerprints flow in.
+//! Answers flow out: "no", which is certain, or "maybe". Invariant: what was inserted is never
+//! answered "no". Only its own core touches it.
 //!
-//! 1. The 64 bits behind those of the host choose the block (multiply and shift, so the block count
-//!    need not be a power of two), its lowest 48 the bits: six for each of the block's eight words.
-//!    Not the host's: a filter may hold few hosts, or one, and would use few of its blocks.
+//! 1. The 64 bits of a fingerprint behind those of its host choose the block (multiply and shift,
+//!    so the block count need not be a power of two). Its lowest 48 bits choose the bits to set:
+//!    six for each of the block's eight words. The host's bits are not used, because a filter may
+//!    hold few hosts, or one, and would use few of its blocks.
 //! 2. One bit in every word means one memory access a probe and no loop-carried dependency. The
 //!    price against a classic filter is a rate of about 0.5 % instead of 0.3 % at 12 bits a URL,
 //!    because some blocks are fuller than others.
-//! 3. 512-bit blocks and not 256: as many lines touched, and fuller blocks are rarer.
+//! 3. Blocks have 512 bits and not 256: a probe touches as many cache lines, and fuller blocks are
+//!    rarer.
 
 use crate::base::limits::{BLOOM_BITS_PER_URL, FINGERPRINT_HOST_BITS};
 use crate::proto::url::Fingerprint;
@@ -17,7 +20,7 @@ use crate::sys::memory;
 
 const WORD_COUNT: usize = 8;
 const BLOCK_BITS: usize = WORD_COUNT * 64;
-/// Brings the 64 bits behind the host's down.
+/// Shifts the 64 bits behind the host's down to the low end.
 const BLOCK_SHIFT: u32 = 64 - FINGERPRINT_HOST_BITS;
 
 #[derive(Clone, Copy)]
@@ -30,7 +33,7 @@ pub struct Bloom {
 }
 
 impl Bloom {
-    /// Room for `url_count` URLs at [`BLOOM_BITS_PER_URL`] bits each.
+    /// Makes a filter with room for `url_count` URLs at [`BLOOM_BITS_PER_URL`] bits each.
     pub fn with_room_for(url_count: usize) -> Bloom {
         let block_count = (url_count * BLOOM_BITS_PER_URL).div_ceil(BLOCK_BITS).max(1);
         let mut blocks = Vec::with_capacity(block_count);
@@ -48,7 +51,7 @@ impl Bloom {
         self.url_count += 1;
     }
 
-    /// That a probe or an insertion is to come soon.
+    /// Prefetches the block of a fingerprint that is to be probed or inserted soon.
     #[inline]
     pub fn prefetch(&self, fingerprint: Fingerprint) {
         memory::prefetch(&self.blocks[block_index(fingerprint, self.blocks.len())]);
@@ -63,7 +66,8 @@ impl Bloom {
         missing == 0
     }
 
-    /// Fuller than [`BLOOM_BITS_PER_URL`] allows: time to build a larger one.
+    /// Reports whether the filter is fuller than [`BLOOM_BITS_PER_URL`] allows, so that a larger
+    /// one should be built.
     pub fn is_full(&self) -> bool {
         self.url_count >= self.bit_count() / BLOOM_BITS_PER_URL
     }

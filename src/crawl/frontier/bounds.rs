@@ -1,6 +1,6 @@
-//! What bounds a frontier, what becomes of URLs at the bounds, and how many there were.
+//! The bounds of a frontier, what becomes of URLs at the bounds, and how many there were.
 //!
-//! Plain values: [`Caps`] go in with the frontier, [`Offered`] and [`Figures`] come out.
+//! These are plain values: [`Caps`] go in with the frontier, [`Offered`] and [`Figures`] come out.
 
 use super::Queued;
 use crate::base::limits::{
@@ -13,16 +13,16 @@ use crate::base::limits::{
 pub enum Offered {
     Queued,
     Known,
-    /// The sieve keeps it; [`Frontier::settle`] queues it if it is new.
+    /// The sieve keeps it; [`settle`](super::Frontier::settle) queues it if it is new.
     Later,
     Dropped(DropReason),
 }
 
-/// What a busy host has to ask for next.
+/// The next URL of a busy host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Url(Queued),
-    /// It is on its way from the disk: ask again when the host is refilled.
+    /// The next URL is on disk and has been requested: ask again when the host is refilled.
     OnDisk,
     Nothing,
 }
@@ -36,8 +36,10 @@ impl Next {
     }
 }
 
-/// Why a URL was not queued, or no longer is. Always counted. A URL dropped when it was offered is
-/// not remembered as seen: found again when there is room, it is taken.
+/// Why a URL was not queued, or no longer is. Every drop is counted. A URL that is dropped when it
+/// is offered is not remembered as seen: it is queued if it is found again when there is room. The
+/// exception is a URL that a merge has proved new: it stays known
+/// ([`settle`](super::Frontier::settle)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum DropReason {
@@ -45,7 +47,7 @@ pub enum DropReason {
     HostPagesFull,
     /// The queues are full of URLs of this class or better.
     QueueFull,
-    /// It was queued, and gave way to a URL of a better class. It stays known.
+    /// The URL was queued, and gave way to a URL of a better class. It stays known.
     Evicted,
     HostsFull,
     /// The host has too many origins (ports).
@@ -53,9 +55,9 @@ pub enum DropReason {
     /// Another host has the same key.
     HostKeyTaken,
     SeenFull,
-    /// The path has more segments than any honest one.
+    /// The path has more segments than any honest site uses.
     PathTooDeep,
-    /// The path goes round in circles.
+    /// The path repeats one segment too often, as relative links that lead ever deeper do.
     SegmentRepeated,
     /// The host has as many URLs of this shape as it may have.
     SkeletonFull,
@@ -64,26 +66,27 @@ pub enum DropReason {
 impl DropReason {
     pub const COUNT: usize = DropReason::SkeletonFull as usize + 1;
 
-    /// Refused for what the URL looks like, not for want of room.
+    /// Reports whether the URL was refused for its shape, and not for want of room.
     pub fn is_trap(self) -> bool {
         use DropReason::*;
         matches!(self, PathTooDeep | SegmentRepeated | SkeletonFull)
     }
 }
 
-/// Bounds of one core's frontier; beyond `limits` is not allowed.
+/// Bounds of one core's frontier. None may exceed its bound in `limits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// In RAM; and of those that have left it.
+    /// Hosts in RAM.
     pub host_count_max: usize,
+    /// Cold hosts, which have left RAM.
     pub cold_count_max: usize,
     pub host_page_count_max: u32,
-    /// Of one shape (see [`crate::proto::url::Skeleton`]); zero is no limit.
+    /// URLs of one host and shape (see [`crate::proto::url::Skeleton`]); zero means no limit.
     pub skeleton_page_count_max: u64,
     pub queued_count_max: u64,
-    /// Of records, on disk too.
+    /// Bytes of queued records, those on disk included.
     pub queued_bytes_max: u64,
-    /// Of RAM for records, beyond the head of each queue; more go to disk.
+    /// RAM for records beyond the head of each queue; what exceeds it goes to disk.
     pub resident_bytes_max: u64,
 }
 
@@ -106,14 +109,14 @@ impl Default for Caps {
 pub struct Figures {
     pub known_count: u64,
     pub later_count: u64,
-    /// Queued for the first time: without retries.
+    /// URLs queued for the first time: retries are not counted.
     pub queued_count: u64,
-    /// Copies from before a restart that were told apart.
+    /// Stale copies from before a restart that came up and were passed over.
     pub stale_count: u64,
-    /// Hosts that left RAM, and those that came back.
+    /// Hosts that left RAM, and hosts that came back.
     pub left_count: u64,
     pub returned_count: u64,
-    /// Times that a cold host could not leave, because too many had.
+    /// Times that a cold host could not leave RAM, because too many had.
     pub uncooled_count: u64,
     pub dropped_count: [u64; DropReason::COUNT],
 }

@@ -1,4 +1,4 @@
-//! Questions to a frontier: its hosts, and how much of everything there is.
+//! Queries to a frontier: its hosts, and how much there is of everything.
 
 use super::host::{HostId, HostState};
 use super::{Figures, Frontier, OpenUrl, Queued, Sieve};
@@ -10,7 +10,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.hosts.by_key(key)
     }
 
-    /// The hosts in RAM, as they are now.
+    /// Returns the hosts that are in RAM now.
     pub fn host_ids(&self) -> impl Iterator<Item = HostId> + use<S, X> {
         let slots = 0..self.slot_count() as u32;
         slots.filter_map(|slot| self.host_in_slot(slot)).collect::<Vec<_>>().into_iter()
@@ -44,70 +44,72 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.hosts[host].fetched_count
     }
 
-    /// When to call [`Frontier::advance`] next: never later than the next host is due, perhaps
-    /// earlier. Ready hosts do not count.
+    /// Returns when to call [`Frontier::advance`] next: never later than the next host is due,
+    /// perhaps earlier. Ready hosts do not count.
     pub fn next_due(&self) -> Option<Time> {
         self.wheel.next_due().into_iter().chain(self.retries.next_due()).min()
     }
 
-    /// URLs queued, those that wait for a retry included, without those in flight or deferred.
+    /// Returns the number of queued URLs. URLs that wait for a retry are included; URLs in flight
+    /// or deferred are not.
     pub fn pending_url_count(&self) -> u64 {
         self.queued_count_by_class.iter().sum::<u64>() + self.retries.count() as u64
     }
 
-    /// As [`Frontier::pending_url_count`], without the copies of URLs that have ended, or wait for
-    /// another try, since the checkpoint that a restart read: nothing will be asked for them.
+    /// Returns [`Frontier::pending_url_count`] without stale copies: copies of URLs that have
+    /// ended, or wait for another try, since the checkpoint that a restart read. They cause no
+    /// request.
     pub fn live_url_count(&self) -> u64 {
         self.pending_url_count().saturating_sub(self.stale.copy_count())
     }
 
-    /// When the next host's turn may begin, for an operator. Ready hosts do not count.
+    /// Returns when the next host's turn may begin, for an operator. Ready hosts do not count.
     pub fn next_turn(&self) -> Option<Time> {
         self.wheel.first_due()
     }
 
-    /// When the next URL that waits by itself is tried again.
+    /// Returns when the next URL that waits by itself is tried again.
     pub fn next_retry(&self) -> Option<Time> {
         self.retries.next_due()
     }
 
-    /// URLs that wait for another try by themselves.
+    /// Returns the number of URLs that wait by themselves for another try.
     pub fn retry_count(&self) -> usize {
         self.retries.count()
     }
 
-    /// Whether a host has URLs to come.
+    /// Reports whether a host has URLs that are queued or wait for another try.
     pub fn has_work(&self, host: HostId) -> bool {
         self.hosts[host].queued_count > 0 || self.retries.has(host)
     }
 
-    /// URLs that wait for another try by themselves, and until when. In no order.
+    /// Returns the URLs that wait by themselves for another try, and until when, in no order.
     pub fn waiting_retries(&self) -> impl Iterator<Item = (Time, HostId, &Queued)> {
         self.retries.iter()
     }
 
-    /// From now on URLs that an image has as handed out are not put back into the queues: for a
-    /// look at a crawl that may be under way.
+    /// Stops putting URLs that an image has as handed out back into the queues. An inspection of a
+    /// crawl that may be under way needs this.
     pub fn keep_open(&mut self) {
         self.keeps_open = true;
     }
 
-    /// URLs of a host that were handed out and have not come to their end, stale copies included.
+    /// Returns the URLs of a host that were handed out and have not ended, stale copies included.
     pub fn open_of(&self, host: HostId) -> impl Iterator<Item = &OpenUrl> {
         self.open.of(host)
     }
 
-    /// Whether this is a copy that the journal knows better about.
+    /// Reports whether `queued` is a stale copy: the journal knows a later state of its URL.
     pub fn is_stale(&self, host: HostId, queued: &Queued) -> bool {
         self.stale.is_stale(host, || queued.url.fingerprint(&self.hash_key), queued.tries)
     }
 
-    /// Whether a URL of the host that has ended has a life left to be put back into.
+    /// Reports whether an ended URL of the host has a life left, so that it can be put back.
     pub fn can_revive(&self, host: HostId, fingerprint: Fingerprint) -> bool {
         self.stale.can_revive(host, fingerprint)
     }
 
-    /// The URL that the host's next turn would take, stale copies passed over.
+    /// Returns the URL that the host's next turn would take; stale copies are passed over.
     pub fn peek_url(&self, host: HostId) -> Option<Queued> {
         let first = self.hosts[host].next_class()?;
         let mut best = None;
@@ -120,7 +122,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         best
     }
 
-    /// More than one scheme and port.
+    /// Reports whether the host has more than one scheme and port.
     pub fn host_has_several_origins(&self, host: HostId) -> bool {
         self.hosts[host].origin_count() > 1
     }
@@ -129,12 +131,13 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.queued_bytes
     }
 
-    /// In RAM.
+    /// Returns the number of hosts in RAM.
     pub fn host_count(&self) -> usize {
         self.hosts.count()
     }
 
-    /// Hosts large enough that the shapes of their URLs are counted.
+    /// Returns the number of hosts that are large enough for the shapes of their URLs to be
+    /// counted.
     pub fn watched_host_count(&self) -> usize {
         self.traps.watched_count()
     }
@@ -147,7 +150,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.wheel.count()
     }
 
-    /// URLs handed out that have not come to their end.
+    /// Returns the number of URLs that were handed out and have not ended.
     pub fn open_count(&self) -> usize {
         self.open.count()
     }
@@ -156,7 +159,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.busy_count
     }
 
-    /// Nothing is queued, in flight or deferred.
+    /// Reports whether no URL is queued or deferred, and no host is busy.
     pub fn is_drained(&self) -> bool {
         self.pending_url_count() == 0 && self.busy_count == 0 && self.sieve.deferred_count() == 0
     }

@@ -1,18 +1,20 @@
-//! Cold hosts: what stays in RAM of a host that has left it, which is its key and its page count.
+//! Cold hosts: the key and the page count of each host that was evicted from RAM.
 //!
-//! Owns a table from key to count, twelve bytes a slot. In: hosts that leave ([`super::sweep`]).
-//! Out: the count, when a URL brings the host back. One core. Invariants: a key is in it once; a
-//! part always has a free slot, where a search ends.
+//! This module owns a table from key to count, twelve bytes a slot. Evicted hosts flow in
+//! ([`super::host_eviction`]). The count flows out, when a URL brings the host back. Invariants: a
+//! key is in the table once; a part always has a free slot, where a search ends. Only its own core
+//! touches it.
 //!
-//! 1. [`COLD_PART_COUNT`] parts, by the low bits of the key, that grow one by one: a whole table of
-//!    a hundred million would stand still for a second when it grows.
-//! 2. Within a part open addressing, the slots probed one after the other, at most seven eighths
-//!    full, and a quarter more of them when it is: 13.7 to 17.2 bytes a host. A table that doubles
-//!    would be half empty when it has.
-//! 3. Whoever leaves is closed up behind, so that no mark of it stays in the way of later searches.
+//! 1. The table has [`COLD_PART_COUNT`] parts, chosen by the low bits of the key, that grow one by
+//!    one: one table of a hundred million hosts would stop the core for a second when it grows.
+//! 2. A part uses open addressing and probes slots one after the other. It is at most seven eighths
+//!    full, and grows by a quarter when it is: 13.7 to 17.2 bytes a host. A table that doubles
+//!    would be half empty after it has grown.
+//! 3. When a host leaves, the slots behind it close up (backward-shift deletion), so that no mark
+//!    of it slows later searches.
 //!
-//! The name is not kept. Another host with the same key would be taken for this one come back: it
-//! would inherit the count and nothing else, for a cold host has no URL.
+//! The name is not kept. If another host with the same key comes, it is taken for this one: it
+//! inherits the count and nothing else, because a cold host has no URL.
 
 use crate::base::limits::COLD_PART_COUNT;
 use crate::proto::url::HostKey;
@@ -28,7 +30,8 @@ struct Part {
     count: usize,
 }
 
-/// The key in halves: whole, it would pad a slot to sixteen bytes. No pages: the slot is free.
+/// The key is stored in halves, because a whole one would pad a slot to sixteen bytes. A page count
+/// of zero means that the slot is free.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     key_low: u32,
@@ -51,13 +54,13 @@ impl ColdHosts {
         self.count
     }
 
-    /// How many pages a cold host has had; zero if it is none.
+    /// Returns how many pages a cold host has had; zero if the host is not cold.
     pub fn page_count(&self, key: HostKey) -> u32 {
         let part = &self.parts[part_of(key)];
         part.find(key).map_or(0, |index| part.slots[index].page_count)
     }
 
-    /// Adds a host that is not in it. One without a page leaves nothing to remember.
+    /// Adds a host that is not in the table. A host without a page leaves nothing to remember.
     pub fn insert(&mut self, key: HostKey, page_count: u32) {
         if page_count == 0 {
             return;
@@ -68,7 +71,7 @@ impl ColdHosts {
         self.count += 1;
     }
 
-    /// Takes a host out; `None` if it is not in it.
+    /// Removes a host and returns its page count; `None` if it is not in the table.
     pub fn take(&mut self, key: HostKey) -> Option<u32> {
         let part = &mut self.parts[part_of(key)];
         let index = part.find(key)?;
@@ -78,7 +81,7 @@ impl ColdHosts {
         Some(page_count)
     }
 
-    /// The hosts of one part, of which there are [`COLD_PART_COUNT`]. In no order.
+    /// Returns the hosts of one of the [`COLD_PART_COUNT`] parts, in no order.
     pub fn in_part(&self, part: usize) -> impl Iterator<Item = (HostKey, u32)> {
         let taken = self.parts[part].slots.iter().filter(|slot| slot.page_count > 0);
         taken.map(|slot| (slot.key(), slot.page_count))
@@ -129,7 +132,7 @@ impl Part {
         self.slots[index] = slot;
     }
 
-    /// Frees a slot, and moves up those behind it that could not have theirs for it.
+    /// Frees a slot, and moves up the slots behind it that had no room nearer to their home.
     fn remove(&mut self, mut hole: usize) {
         let slot_count = self.slots.len();
         let mut index = hole;
@@ -148,8 +151,8 @@ impl Part {
         self.count -= 1;
     }
 
-    /// Where a search begins: by the bits above those that chose the part. The top ones chose the
-    /// core, and are nearly the same for all.
+    /// Returns where a search begins, chosen by the bits above those that chose the part. The top
+    /// bits chose the core and are nearly the same for all its hosts.
     fn home(&self, key: HostKey) -> usize {
         let bits = u64::from((key.0 >> PART_BITS) as u32);
         ((bits * self.slots.len() as u64) >> 32) as usize
@@ -170,7 +173,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// All in one part, and few homes in it: they stand in each other's way.
+    /// Returns a key in one part, with few homes for all such keys, so that they stand in each
+    /// other's way.
     fn crowded(number: u64) -> HostKey {
         HostKey((number % 5) << 41 | (number << 44) | 7)
     }

@@ -1,29 +1,30 @@
-//! The front queues: ready hosts by the class of their best URL, and whose turn it is.
+//! The front queues: ready hosts by the class of their best URL.
 //!
-//! Owns four lists of hosts and the [`Turns`] among them. In: hosts whose time has come. Out: the
-//! next host to ask. Invariants: a host is in at most one list; a list that is not empty is chosen
-//! at least once in every [`PATTERN`] of choices, so no class starves.
+//! This module owns four lists of hosts and the [`ClassShares`] among them, which decide whose turn
+//! it is. Hosts whose time has come flow in; the next host to fetch from flows out. Invariants: a
+//! host is in at most one list; a list that is not empty is chosen at least once in every
+//! [`PATTERN`] of choices, so no class starves. Only its own core touches it.
 
 use super::host::HostId;
 use super::links::{Links, NONE};
 use crate::crawl::flow::Class;
 
-/// Shares of eight, four, two and one in fifteen, spread evenly. A fixed pattern with a cursor and
-/// not a deficit per class: it is one byte a host, absent classes are skipped so that the present
-/// ones keep their ratio, and the longest wait for a turn can be read off it.
+/// Shares of eight, four, two and one in fifteen, spread evenly. A fixed pattern with a cursor was
+/// chosen and not a deficit per class: it costs one byte a host, absent classes are skipped so that
+/// the present ones keep their ratio, and the longest wait for a turn can be read off it.
 const PATTERN: [Class; 15] = {
     use Class::{High as H, Low as L, Normal as N, Urgent as U};
     [U, H, U, N, U, H, U, L, U, H, U, N, U, H, U]
 };
 
-/// Whose turn it is among four classes of which some are present.
+/// The turns of four classes, of which some are present.
 #[derive(Clone, Copy, Default)]
 pub struct ClassShares {
     cursor: u8,
 }
 
 impl ClassShares {
-    /// Where it stands, for a checkpoint; any number is a place.
+    /// Returns the cursor, for a checkpoint. [`ClassShares::at`] accepts any number.
     pub fn cursor(self) -> u8 {
         self.cursor
     }
@@ -32,7 +33,7 @@ impl ClassShares {
         ClassShares { cursor: cursor % PATTERN.len() as u8 }
     }
 
-    /// The class [`Turns::take`] would choose.
+    /// Returns the class that [`ClassShares::take`] would choose.
     pub fn peek(self, present: impl Fn(Class) -> bool) -> Option<Class> {
         self.search(present).map(|(class, _)| class)
     }
@@ -53,7 +54,7 @@ impl ClassShares {
 
 pub struct Front {
     heads: [u32; 4],
-    /// The note is the class whose list the host is in.
+    /// The note of a host is the class whose list it is in.
     links: Links<Class>,
     shares: ClassShares,
     count: usize,
@@ -72,7 +73,7 @@ impl Front {
         self.count += 1;
     }
 
-    /// Takes a host out; false if it is not ready.
+    /// Removes a host; returns false if it is not ready.
     pub fn remove(&mut self, host: HostId) -> bool {
         let Some(class) = self.links.note(host.0) else { return false };
         self.links.remove(&mut self.heads[class.index()], host.0);
@@ -80,7 +81,8 @@ impl Front {
         true
     }
 
-    /// Moves a ready host to the end of a better class; nothing if it is there or above.
+    /// Moves a ready host to the end of a better class's list. Does nothing if the host is in that
+    /// list or in a better one.
     pub fn promote(&mut self, host: HostId, class: Class) {
         if self.links.note(host.0).is_some_and(|current| class < current) {
             self.remove(host);
@@ -88,7 +90,7 @@ impl Front {
         }
     }
 
-    /// Whether a ready host is in the list of a class, or of a better one.
+    /// Reports whether a ready host is in the list of a class, or of a better one.
     pub fn is_as_good(&self, host: HostId, class: Class) -> bool {
         self.links.note(host.0).is_some_and(|current| current <= class)
     }
@@ -101,8 +103,9 @@ impl Front {
         Some((HostId(id), class))
     }
 
-    /// The next three of the class of a host that was popped just now, as long as nobody better
-    /// comes: their links are asked for one step ahead.
+    /// Returns the next three hosts in the list of a class from which a host was popped just now.
+    /// They are the next to be popped, as long as no better host comes. Prefetches the link of the
+    /// third, one step ahead of its use.
     pub fn upcoming(&self, class: Class) -> Option<[HostId; 3]> {
         let first = self.heads[class.index()];
         if first == NONE {
@@ -114,7 +117,7 @@ impl Front {
         Some([first, second, third].map(HostId))
     }
 
-    /// That a host is to be pushed soon.
+    /// Prefetches the link of a host that is to be pushed soon.
     pub fn prefetch(&self, host: HostId) {
         self.links.prefetch(host.0);
     }

@@ -1,9 +1,10 @@
-//! Hosts: the back queues, one host's URLs and its place in time.
+//! Hosts: the back queues. Each host has its URLs and its next-eligible time.
 //!
-//! Owns every host the core has met, in a slab by [`HostId`], found by [`HostKey`]. In: URLs. Out:
-//! the URLs of one host, best class first but with turns for all. Invariants: `queued_count` is the
-//! sum of the four queues with their tails; a queue that is empty holds no memory; two hosts never
-//! share a key. A host that left frees its slot for another ([`super::sweep`]).
+//! This module owns every host of this core that is in RAM, in a slab by [`HostId`], found by
+//! [`HostKey`]. URLs flow in. The URLs of one host flow out, the best class first but with turns
+//! for all classes. Invariants: `queued_count` is the sum of the four queues with their tails; an
+//! empty queue holds no memory; two hosts never share a key. An evicted host frees its slot for
+//! another ([`super::host_eviction`]). Only its own core touches it.
 //!
 //! An idle host costs, beside the shard's data: the record, its links in the wheel and the front
 //! queues, its name, and its place in the index (see [`IDLE_BYTES`]).
@@ -19,27 +20,30 @@ use crate::crawl::flow::Class;
 use crate::proto::url::{HostKey, Scheme, Text, Url};
 use crate::sys::memory;
 
-/// A host of this core, by its slot: while it is in RAM. Whoever keeps one over a wait must have
-/// something of the host under way, or it may be another's by then.
+/// A host of this core while it is in RAM, by its slot. Whoever keeps an id over a wait must have
+/// something of that host under way (busy, open or queued); otherwise the slot may be another
+/// host's by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostId(pub u32);
 
+/// Where a host stands in its schedule:
+///
 /// ```text
 /// Idle -> (URL) -> Waiting -> (time) -> Ready -> (popped) -> Busy -> (released) -> Waiting or Idle
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostState {
-    /// No URL queued.
+    /// No URL is queued.
     Idle,
-    /// In the wheel until its `eligible_at`.
+    /// The host is in the wheel until its `eligible_at`.
     Waiting,
-    /// In the front queues.
+    /// The host is in the front queues.
     Ready,
-    /// Popped and not yet released.
+    /// The host was popped and is not yet released.
     Busy,
 }
 
-/// Where requests of a host go: the name is the host's.
+/// Scheme and port of a host's requests. The host keeps the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Origin {
     pub scheme: Scheme,
@@ -62,36 +66,38 @@ impl Origin {
     }
 }
 
-/// The head of the queue of each class, allocated while it holds something. What comes after a
-/// head may be on disk (`tails`).
+/// The head of the queue of each class, allocated while it holds something. What comes after a head
+/// may be on disk ([`super::spill`]).
 pub type Queues = [Option<Box<PackedQueue>>; 4];
 
 pub struct Host<X> {
     key: HostKey,
     name: Box<str>,
     queues: Queues,
-    /// Beyond the first; most hosts have none. Boxed twice to cost a host eight bytes, not 24.
+    /// Origins beyond the first; most hosts have none. The list is boxed twice, so that it costs a
+    /// host eight bytes and not 24.
     #[allow(clippy::box_collection)]
     further_origins: Option<Box<Vec<Origin>>>,
-    /// No request before this.
+    /// No request may be sent before this time.
     pub eligible_at: Time,
     pub queued_count: u32,
     /// URLs handed out and not put back for a retry.
     pub fetched_count: u32,
     first_origin: Origin,
     pub state: HostState,
-    /// Bit per class: the host stands in that class's list of hosts to evict from.
+    /// One bit per class: the host stands in that class's list of hosts to evict from.
     pub eviction_listed: u8,
-    /// Bit per class: URLs behind the head are on disk. Four bits higher: the host stands in that
-    /// class's list of hosts to spill from.
+    /// One bit per class: URLs behind the head are on disk. Four bits higher: the host stands in
+    /// that class's list of hosts to spill from.
     tail_bits: u8,
     shares: ClassShares,
     pub data: X,
 }
 
-/// A host name with its allocation's rounding; the median of names on the web is under 20 bytes.
+/// Bytes of a host name, with its allocation's rounding; the median of names on the web is under 20
+/// bytes.
 const NAME_BYTES: usize = 48;
-/// What an idle host costs, without the shard's data.
+/// Bytes that an idle host costs, without the shard's data.
 pub const IDLE_BYTES: usize = size_of::<Host<()>>()
     + Wheel::BYTES_PER_HOST
     + Front::BYTES_PER_HOST
@@ -122,8 +128,9 @@ impl<X: Default> Host<X> {
         }
     }
 
-    /// Lists of hosts to evict or to spill from have its slot, whoever is in it: they find out when
-    /// its turn comes. To take it out when a host leaves would be a search.
+    /// Takes over the list entries of the host that had this slot before. The lists of hosts to
+    /// evict or to spill from hold slots, whoever is in them, and find out when a slot's turn
+    /// comes. To take a slot out when its host leaves would need a search.
     fn inherit_lists(&mut self, before: &Host<X>) {
         self.eviction_listed = before.eviction_listed;
         self.tail_bits = before.tail_bits & 0xF0;
@@ -139,7 +146,7 @@ impl<X> Host<X> {
         &self.name
     }
 
-    /// No host is in this slot: every host has a name.
+    /// Reports whether no host is in this slot: every host has a name.
     pub fn is_vacant(&self) -> bool {
         self.name.is_empty()
     }
@@ -155,7 +162,7 @@ impl<X> Host<X> {
         1 + self.further_origins.as_ref().map_or(0, |further| further.len())
     }
 
-    /// The index of an origin, added if it is new; `None` when the host has too many.
+    /// Returns the index of an origin and adds it if it is new; `None` if the host has too many.
     pub fn intern_origin(&mut self, origin: Origin) -> Option<u8> {
         if origin == self.first_origin {
             return Some(0);
@@ -189,13 +196,13 @@ impl<X> Host<X> {
         self.queued_count += 1;
     }
 
-    /// The class whose turn it is.
+    /// Returns the class whose turn it is.
     pub fn next_class(&self) -> Option<Class> {
         self.shares.peek(|class| self.has(class))
     }
 
-    /// The first record of the class whose turn it is; `None`, and the turn is not taken, if the
-    /// head of that class is empty.
+    /// Removes and returns the first record of the class whose turn it is. Returns `None`, and the
+    /// class keeps its turn, if the head of that class is empty.
     pub fn pop(&mut self) -> Option<(Class, Record)> {
         let (queues, tail_bits) = (&self.queues, self.tail_bits);
         let mut shares = self.shares;
@@ -209,13 +216,13 @@ impl<X> Host<X> {
         Some((class, record))
     }
 
-    /// Origin of the URL that `pop` would choose, if it is not on disk.
+    /// Returns the origin of the URL that `pop` would choose, if that URL is not on disk.
     pub fn peek_origin(&self) -> Option<Origin> {
         let index = self.head(self.next_class()?)?.front_origin()?;
         Some(self.origin(index))
     }
 
-    /// Drops the newest URL of a class's head and says how many bytes it took.
+    /// Drops the newest URL of a class's head and returns how many bytes it took.
     pub fn drop_newest(&mut self, class: Class) -> Option<usize> {
         let queue = &mut self.queues[class.index()];
         let size_bytes = queue.as_mut()?.drop_back()?;
@@ -234,24 +241,24 @@ impl<X> Host<X> {
         self.queues[class.index()].as_deref()
     }
 
-    /// RAM that the head of a class takes.
+    /// Returns the RAM that the head of a class takes.
     pub fn head_memory_bytes(&self, class: Class) -> usize {
         self.head(class).map_or(0, PackedQueue::memory_bytes)
     }
 
-    /// Lets the head of a class be changed by moves between it and its tail: `queued_count` stays.
+    /// Lets `change` move records between the head of a class and its tail: `queued_count` stays.
     pub fn move_head(&mut self, class: Class, change: impl FnOnce(&mut PackedQueue)) {
         let queue = &mut self.queues[class.index()];
         change(queue.get_or_insert_default());
         free_if_empty(queue);
     }
 
-    /// Whether there are URLs of a class, in RAM or on disk.
+    /// Reports whether there are URLs of a class, in RAM or on disk.
     pub fn has(&self, class: Class) -> bool {
         self.queues[class.index()].is_some() || self.is_tailed(class)
     }
 
-    /// Whether more than so many URLs of a class are in its head.
+    /// Reports whether more than `count` URLs of a class are in its head.
     pub fn has_more_than(&self, class: Class, count: u64) -> bool {
         self.head(class).is_some_and(|head| u64::from(head.count()) > count)
     }
@@ -265,7 +272,7 @@ impl<X> Host<X> {
         self.tail_bits |= u8::from(is_tailed) << class.index();
     }
 
-    /// Whether the host stands in the class's list of hosts to spill from.
+    /// Reports whether the host stands in the class's list of hosts to spill from.
     pub fn is_spill_listed(&self, class: Class) -> bool {
         self.tail_bits >> (4 + class.index()) & 1 == 1
     }
@@ -275,7 +282,7 @@ impl<X> Host<X> {
         self.tail_bits |= u8::from(is_listed) << (4 + class.index());
     }
 
-    /// That a URL is to be queued soon: the record, first and last line.
+    /// Prefetches the cache lines of the host's record, because a URL is to be queued soon.
     #[inline]
     pub fn prefetch(&self) {
         memory::prefetch(self);
@@ -283,14 +290,15 @@ impl<X> Host<X> {
         memory::prefetch(&self.data);
     }
 
-    /// As [`Host::prefetch`], one step on.
+    /// Goes one step on from [`Host::prefetch`]: prefetches the name and the queues.
     #[inline]
     pub fn prefetch_queues(&self) {
         memory::prefetch(&*self.name);
         self.queues.iter().flatten().for_each(|queue| memory::prefetch(&**queue));
     }
 
-    /// As [`Host::prefetch_queues`], one step on: where the last record ends.
+    /// Goes one step on from [`Host::prefetch_queues`]: prefetches where the last record of each
+    /// queue ends.
     #[inline]
     pub fn prefetch_records(&self) {
         self.queues.iter().flatten().for_each(|queue| queue.prefetch());
@@ -314,9 +322,9 @@ pub struct HostTable<X> {
     index: HostIndex,
 }
 
-/// Another host of this core has the same key. Keys are 64 bits: by chance once in ten thousand
-/// crawls of a hundred million hosts, but the hash has no secret. Were the two taken for one, URLs
-/// of one would be asked of the other.
+/// Another host of this core has the same key. Keys are 64 bits, hashed under the crawl's secret,
+/// so this happens by chance alone: in about one of 3,700 crawls with a hundred million hosts. If
+/// the two were taken for one, URLs of one would be asked of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyTaken;
 
@@ -329,7 +337,7 @@ impl<X: Default> HostTable<X> {
         self.index.find(key, |id| self.hosts[id].key == key).map(HostId)
     }
 
-    /// The host of that name and key, if it was met before.
+    /// Returns the host of that name and key, if it is in RAM.
     pub fn by_name(&self, key: HostKey, name: &str) -> Result<Option<HostId>, KeyTaken> {
         match self.by_key(key) {
             Some(host) if self[host].name() != name => Err(KeyTaken),
@@ -337,12 +345,12 @@ impl<X: Default> HostTable<X> {
         }
     }
 
-    /// That a host is to be searched for soon.
+    /// Prefetches the place in the index where a search for `key` begins.
     pub fn prefetch(&self, key: HostKey) {
         self.index.prefetch(key);
     }
 
-    /// The host that a search will probably find, without a look at it.
+    /// Returns the host that a search will probably find, without reading its record.
     pub fn guess(&self, key: HostKey) -> Option<HostId> {
         self.index.guess(key).map(HostId)
     }
@@ -366,12 +374,12 @@ impl<X: Default> HostTable<X> {
         HostId(id)
     }
 
-    /// Frees the slot of a host that has no URL; says its key and its page count.
+    /// Frees the slot of a host that has no URL; returns its key and its page count.
     pub fn remove(&mut self, host: HostId) -> (HostKey, u32) {
         let leaving = &self.hosts[host.0];
         let (key, page_count) = (leaving.key, leaving.fetched_count);
-        assert!(leaving.state == HostState::Idle && leaving.queued_count == 0, "it has no URL");
-        assert!(Class::ALL.into_iter().all(|class| !leaving.has(class)), "nor on disk");
+        assert!(leaving.state == HostState::Idle && leaving.queued_count == 0, "no URL is queued");
+        assert!(Class::ALL.into_iter().all(|class| !leaving.has(class)), "no tail is left");
         let hosts = &self.hosts;
         self.index.remove(key, host.0, |id| hosts[id].key);
         let mut vacancy = Host::new(HostKey(0), "", leaving.first_origin);
@@ -385,7 +393,7 @@ impl<X: Default> HostTable<X> {
         self.hosts.len() - self.vacant.len()
     }
 
-    /// Of hosts, and of those that left and were not replaced.
+    /// Returns the number of slots: of hosts, and of hosts that left and were not replaced.
     pub fn slot_count(&self) -> usize {
         self.hosts.len()
     }
@@ -480,13 +488,13 @@ mod tests {
         );
         assert_eq!((host.fetched_count, host.eligible_at, host.data), (0, Time::ZERO, 0));
         assert_eq!((host.origin_count(), host.origin(0).port), (1, 81));
-        assert_eq!(host.eviction_listed, 0b1000, "the list has the slot");
+        assert_eq!(host.eviction_listed, 0b1000, "the slot stays in the list");
         assert!(host.is_spill_listed(Class::Low) && !host.is_tailed(Class::Low));
         assert_eq!(add(&mut table, "third.test", Origin::of(&one)), HostId(2));
     }
 
     #[test]
-    #[should_panic(expected = "it has no URL")]
+    #[should_panic(expected = "no URL is queued")]
     fn a_host_with_a_url_does_not_leave() {
         let mut table = HostTable::<()>::new();
         let id = added(&mut table, "http://h.test/");

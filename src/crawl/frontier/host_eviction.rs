@@ -1,14 +1,17 @@
-//! Hosts leave RAM: a hand goes round over all of them, and those that are cold go.
+//! Host eviction: a cursor (the hand) goes round over all host slots, and hosts that are cold leave
+//! RAM.
 //!
-//! A crawl of weeks meets hundreds of millions of hosts, most of which are idle for ever after a
+//! A crawl of weeks meets hundreds of millions of hosts, most of which stay idle for ever after a
 //! few pages. A host is cold when nothing of it is queued, open or waiting, when its last turn's
-//! delay is over, and when that was long enough ago, or when more hosts are in RAM than may be. Its
-//! page count stays ([`super::cold`]), for a cap that is forgotten is none. Its next-eligible time
-//! need not: it has passed. A host whose URLs' shapes are counted stays: the counts are its cap.
+//! delay is over, and when that was long enough ago or more hosts are in RAM than may be. Its page
+//! count is kept ([`super::cold`]), because a page cap needs the count. Its next-eligible time need
+//! not be kept: it has passed. A host whose URLs' shapes are counted stays in RAM, because these
+//! counts are its cap by shape.
 //!
 //! Its id goes to the next host that comes. So whoever holds an id over a wait must have something
-//! of that host under way: busy, open or queued. What only lists hosts (spills, evictions) lists
-//! slots: the bit that says so stays with the slot, and the next host there inherits it.
+//! of that host under way: busy, open or queued. Structures that only list hosts (for spills and
+//! evictions) list slots: the bit that says so stays with the slot, and the next host there
+//! inherits it.
 
 use super::host::{HostId, HostState};
 use super::{Frontier, Sieve};
@@ -17,20 +20,20 @@ use crate::crawl::flow::Class;
 use crate::proto::url::HostKey;
 use std::time::Duration;
 
-/// One step of the hand.
+/// How far a call of [`Frontier::sweep`] moves the hand, and which hosts are cold.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     pub slot_count: usize,
     pub now: Time,
-    /// A host leaves when its last turn's delay has been over for so long.
+    /// A host leaves when its last turn's delay has been over for this long.
     pub idle: Duration,
-    /// While there are more in RAM, as soon as it is over.
+    /// While more hosts are in RAM, a host leaves as soon as that delay is over.
     pub host_count_max: usize,
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// Moves the hand on. Cold hosts leave if `may_leave`, which is asked of no others; says how
-    /// many did.
+    /// Moves the hand on. Cold hosts leave if `may_leave` allows it, which is asked of cold hosts
+    /// only. Returns how many left.
     pub fn sweep(
         &mut self,
         sweep: Sweep,
@@ -56,7 +59,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         left_count
     }
 
-    /// Slots of hosts, free ones included: [`Frontier::host_in_slot`] has no host beyond.
+    /// Returns the number of host slots, free ones included. [`Frontier::host_in_slot`] accepts
+    /// slots below it.
     pub fn slot_count(&self) -> usize {
         self.hosts.slot_count()
     }
@@ -69,17 +73,18 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.cold.count()
     }
 
-    /// How many pages a cold host has had; zero if it is none.
+    /// Returns how many pages a cold host has had; zero if the host is not cold.
     pub fn cold_page_count(&self, key: HostKey) -> u32 {
         self.cold.page_count(key)
     }
 
-    /// The cold hosts of one of [`crate::base::limits::COLD_PART_COUNT`] parts, with their page counts.
+    /// Returns the cold hosts of one of [`crate::base::limits::COLD_PART_COUNT`] parts, with their
+    /// page counts.
     pub fn cold_in_part(&self, part: usize) -> impl Iterator<Item = (HostKey, u32)> {
         self.cold.in_part(part)
     }
 
-    /// After a restart: a host that was cold. False if it is there already.
+    /// Restores a cold host after a restart. Returns false if the host is in RAM or cold already.
     pub fn restore_cold(&mut self, key: HostKey, page_count: u32) -> bool {
         let is_new = self.hosts.by_key(key).is_none() && self.cold.page_count(key) == 0;
         if is_new {
@@ -96,7 +101,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         let is_crowded = self.hosts.count() > sweep.host_count_max;
         (is_crowded || sweep.now.since(of.eligible_at) >= sweep.idle)
             && !self.open.has(host)
-            // A stale copy may wait when all that lives has ended.
+            // A stale copy may still wait for its time when all live URLs have ended.
             && !self.retries.has(host)
             && !self.traps.is_watched(host)
     }
@@ -104,7 +109,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     fn leave(&mut self, host: HostId) {
         assert!(!self.wheel.has(host) && !self.front.has(host), "an idle host has no turn");
         assert!(Class::ALL.into_iter().all(|class| self.tails.behind(host, class).is_none()));
-        // Its queues are dry: no copy is left that could be one.
+        // Its queues are empty, so no copy that could be stale is left.
         self.stale.lay(host);
         let (key, page_count) = self.hosts.remove(host);
         self.cold.insert(key, page_count);
@@ -128,7 +133,7 @@ mod tests {
         frontier.host_by_key(HostKey::of(&test_key(), name))
     }
 
-    /// Takes all URLs of the host whose turn it is to their ends.
+    /// Takes all URLs of the next ready host to their ends.
     fn visit(frontier: &mut Frontier, eligible_at: Time) -> HostId {
         let host = frontier.pop_ready().expect("a ready host");
         while let Some(queued) = frontier.next_url(host).url() {
@@ -208,10 +213,10 @@ mod tests {
         }
         let large = visit(&mut frontier, Time::ZERO);
         assert_eq!(frontier.host_name(large), "large.test");
-        assert_eq!(sweep_all(&mut frontier, Duration::ZERO, 0), 0, "its shapes are its cap");
+        assert_eq!(sweep_all(&mut frontier, Duration::ZERO, 0), 0, "its shape counts are its cap");
     }
 
-    /// Two copies of a URL wait after a restart; the one that lives is the first to come and ends.
+    /// Two copies of a URL wait after a restart; the live one is due first and ends.
     #[test]
     fn a_host_stays_while_a_stale_copy_of_it_waits_for_its_time() {
         let mut frontier = Frontier::<MemorySieve>::new(Caps::default(), test_key());
@@ -225,7 +230,7 @@ mod tests {
         assert_eq!(
             sweep_all(&mut frontier, Duration::ZERO, 0),
             0,
-            "the stale copy would be of another host then"
+            "else the stale copy would be another host's"
         );
         frontier.advance(NOW + Duration::from_secs(9));
         visit(&mut frontier, NOW);
@@ -256,7 +261,7 @@ mod tests {
         offer(&mut frontier, "http://empty.test/", Class::Normal);
         assert_eq!(visit(&mut frontier, Time::ZERO), slot);
         offer(&mut frontier, "http://new.test/", Class::Low);
-        assert_eq!(sweep_all(&mut frontier, Duration::ZERO, 0), 1, "a free slot is in the list");
+        assert_eq!(sweep_all(&mut frontier, Duration::ZERO, 0), 1, "the free slot stays listed");
         offer(&mut frontier, "http://other.test/", Class::Low);
         for (page, class) in [Class::Urgent, Class::High].into_iter().enumerate() {
             let url = format!("http://better.test/{page}");

@@ -1,7 +1,8 @@
-//! Hosts as a checkpoint keeps them, and how a restart makes a frontier of them again.
+//! Images of hosts, as a checkpoint keeps them, and how a restart makes a frontier of them again.
 //!
-//! An image is taken of one host at a time, between two changes of it, and says nothing of others:
-//! the journal knows what became of each host since. URLs that are open go back into the queues.
+//! An image is taken of one host at a time, between two changes of that host, and says nothing of
+//! other hosts: the journal knows what became of each host since. URLs that are open go back into
+//! the queues.
 
 use super::host::{HostId, Origin};
 use super::packed::{PackedQueue, Record};
@@ -13,21 +14,21 @@ use crate::base::{Time, WallTime};
 use crate::crawl::flow::Class;
 use crate::proto::url::{Fingerprint, HostKey, Scheme, Url};
 
-/// How a restart reads an image that is none.
+/// Why a restart cannot read an image.
 pub type Unreadable = &'static str;
 
-/// Chunks of a host, by class.
+/// The chunks of a host, by class.
 pub type Chunks = [Vec<ChunkRef>; 4];
 
 /// What lies between the heads and the ends of a host's queues.
 pub enum Middle {
-    /// Chunks that are this core's own.
+    /// The chunks lie in this core's own segments.
     Chunks,
-    /// The records of chunks that were another's, by class.
+    /// The chunks lie in another core's segments: these are their records, by class.
     Records([Vec<u8>; 4]),
 }
 
-/// The name of a packed host, and its chunks.
+/// Returns the name of a packed host, and its chunks.
 pub fn packed_chunks(image: &[u8]) -> Option<(&str, Chunks)> {
     let mut image = Unpack(image);
     Some((image.text()?, unpack_chunks(&mut image)?))
@@ -46,7 +47,7 @@ fn unpack_chunks(image: &mut Unpack<'_>) -> Option<Chunks> {
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// Packs a host. `wall_of` says when a moment is by the clock on the wall.
+    /// Packs a host. `wall_of` converts a time to wall time.
     pub fn pack_host(&self, host: HostId, pack: &mut Pack<'_>, wall_of: impl Fn(Time) -> WallTime) {
         let from = &self.hosts[host];
         pack.text(from.name());
@@ -90,15 +91,15 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         pack.nested(|pack| self.traps.pack(host, pack));
     }
 
-    /// Takes a host in that [`Frontier::pack_host`] packed and that is not there yet.
+    /// Adds a host that [`Frontier::pack_host`] packed and that is not in RAM yet.
     pub fn unpack_host(
         &mut self,
         image: &mut Unpack<'_>,
         middle: &Middle,
         time_of: impl Fn(WallTime) -> Time,
     ) -> Result<HostId, Unreadable> {
-        let (host, chunks) = self.unpack_record(image).ok_or("a host makes no sense")?;
-        let unreadable = "a host's queue makes no sense";
+        let (host, chunks) = self.unpack_record(image).ok_or("a host's record is invalid")?;
+        let unreadable = "a host's queues are invalid";
         let eligible_at = image.u64().ok_or(unreadable)?;
         if eligible_at > 0 {
             self.hosts[host].eligible_at = time_of(WallTime(eligible_at));
@@ -118,7 +119,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             match middle {
                 Middle::Chunks => {
                     let restored = self.restore_tail(host, class, &chunks[class.index()]);
-                    restored.map_err(|_| "a chunk is in no segment")?;
+                    restored.map_err(|_| "a host's chunk is in no segment")?;
                 }
                 Middle::Records(records) => {
                     let records = &records[class.index()];
@@ -133,7 +134,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.stale.add(host, Fingerprint(fingerprint), tries);
         }
         self.traps.unpack(host, image.bytes().ok_or(unreadable)?).ok_or(unreadable)?;
-        // The last goes to the front first, so that they come out as they did before.
+        // The last one is put to the front first, so that they come out in the order they had
+        // before.
         for (until, queued) in returning.into_iter().rev() {
             if until == 0 && self.keeps_open {
                 self.hand_out(host, &queued, None);
@@ -146,8 +148,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Ok(host)
     }
 
-    /// After a restart: a URL that was taken since the host's image, at the back of its queue. Past
-    /// the caps: it had passed them.
+    /// Restores a URL that was taken since the host's image, at the back of its queue. The caps are
+    /// not applied, because the URL had passed them. A restart calls this.
     pub fn readmit(&mut self, queued: &Queued) -> Option<HostId> {
         let host = self.host_again(&queued.url)?;
         self.sieve.admit(queued.url.fingerprint(&self.hash_key));
@@ -158,28 +160,30 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Some(host)
     }
 
-    /// After a restart: the host of a URL, past the caps. Hosts that have left since their images
-    /// were taken are in RAM again, beside those that took their places.
+    /// Returns the host of a URL and adds it if it is not in RAM, past the caps. A restart calls
+    /// this: hosts that have left since their images were taken are in RAM again, beside those that
+    /// took their places.
     pub fn host_again(&mut self, url: &Url) -> Option<HostId> {
         let key = url.host_key(&self.hash_key);
         let found = self.hosts.by_name(key, url.host()).ok()?;
         Some(found.unwrap_or_else(|| self.add_host(url.lent(), key)))
     }
 
-    /// After a restart: a URL that came to its end since the host's image.
+    /// Restores the end of a URL that has ended since the host's image. A restart calls this.
     pub fn end_again(&mut self, host: HostId, fingerprint: Fingerprint) {
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
         self.stale.end(host, fingerprint);
-        // The copy that was to come.
+        // The copy that is queued is stale now.
         self.stale.add_copies(host, 1);
     }
 
-    /// After a restart: a URL that had come to its end, and that an operator has put back since the
-    /// host's image. At the back of its queue, in its next life; not at all if it has had its last.
+    /// Restores a URL that had ended and that an operator has put back since the host's image. It
+    /// goes to the back of its queue, in its next life; if it has had its last life it is not
+    /// queued, and `None` is returned. A restart calls this.
     pub fn revive(&mut self, queued: &Queued) -> Option<HostId> {
         let host = self.host_again(&queued.url)?;
         let origin = self.hosts[host].intern_origin(Origin::of(&queued.url))?;
-        // URL seen has known it since it was taken.
+        // It is not admitted again: URL-seen has known it since it was taken.
         let tries = self.stale.revive(host, queued.url.fingerprint(&self.hash_key))?;
         let to = &mut self.hosts[host];
         to.fetched_count = to.fetched_count.saturating_sub(1);
@@ -189,10 +193,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Some(host)
     }
 
-    /// After a restart: a URL that was to be tried again, since the host's image.
+    /// Restores a URL that was to be tried again, since the host's image. A restart calls this.
     pub fn retry_again(&mut self, host: HostId, queued: Queued, at: Time) {
         self.stale.add(host, queued.url.fingerprint(&self.hash_key), queued.tries);
-        // The copy of the try before.
+        // The copy of the try before is stale now.
         self.stale.add_copies(host, 1);
         self.hosts[host].fetched_count = self.hosts[host].fetched_count.saturating_add(1);
         self.retry_at(host, queued, at);
@@ -202,7 +206,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.hosts[host].key()
     }
 
-    /// `scheme://host[:port]` of each of its origins.
+    /// Returns the origins of a host, each with its text `scheme://host[:port]`.
     pub fn host_origins(&self, host: HostId) -> impl Iterator<Item = (Origin, String)> {
         let from = &self.hosts[host];
         (0..from.origin_count()).map(|index| {
@@ -230,7 +234,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             self.hosts[host].intern_origin(origin)?;
         }
         let host = host?;
-        // It may have come back while the checkpoint was taken: then it is in it twice.
+        // The host may have come back while the checkpoint was taken: then the checkpoint has it
+        // twice, as a cold host and as one in RAM.
         let cold_count = self.cold.take(key).unwrap_or(0);
         self.hosts[host].fetched_count = image.u32()?.max(cold_count);
         self.hosts[host].set_share_cursor(image.u8()?);

@@ -1,18 +1,19 @@
-//! Where a host is: its slot, by its key.
+//! The index of hosts: finds a host's slot by its key.
 //!
-//! Owns eight bytes a place: a part of the key and the slot. In: keys. Out: slots. One core.
-//! Invariants: a slot is in it once; there is always a free place, where a search ends.
+//! This module owns eight bytes a place: a part of the key, and the slot. Keys flow in, slots flow
+//! out. Invariants: a slot is in the index once; there is always a free place, where a search ends.
+//! Only its own core touches it.
 //!
-//! A table of our own for two reasons. A search mostly touches one cache line, whose address is
-//! known from the key alone: whoever has the keys of a page's links asks for all of them at once
-//! ([`HostIndex::prefetch`]). And the part of the key that is in it tells hosts apart without a look
-//! at their records.
+//! The table is our own for two reasons. A search mostly touches one cache line, whose address
+//! follows from the key alone, so the lines for all links of a page can be prefetched at once
+//! ([`HostIndex::prefetch`]). And the part of the key in each place tells hosts apart without a
+//! look at their records.
 
 use crate::proto::url::HostKey;
 use crate::sys::memory;
 
 pub struct HostIndex {
-    /// Zero: free. Else the tag, and below it the slot plus one.
+    /// Zero means free. Otherwise a place has the tag and, below it, the slot plus one.
     places: Box<[u64]>,
     count: usize,
 }
@@ -20,31 +21,32 @@ pub struct HostIndex {
 const PLACE_COUNT_MIN: usize = 16;
 
 impl HostIndex {
-    /// What it takes for a host at most: it grows by half when it is three quarters full.
+    /// The most that the index takes for a host: it grows by half when it is three quarters full.
     pub const BYTES_PER_HOST: usize = 16;
 
     pub fn new() -> HostIndex {
         HostIndex { places: vec![0; PLACE_COUNT_MIN].into(), count: 0 }
     }
 
-    /// That a key is to be searched for soon.
+    /// Prefetches the place where a search for `key` begins.
     #[inline]
     pub fn prefetch(&self, key: HostKey) {
         memory::prefetch(&self.places[self.home(key)]);
     }
 
-    /// The slot for which `is_same` holds, among those whose keys may be `key`.
+    /// Returns the slot for which `is_same` holds, among those whose keys may be `key`.
     #[inline]
     pub fn find(&self, key: HostKey, is_same: impl Fn(u32) -> bool) -> Option<u32> {
         self.place_of(key, is_same).map(|place| slot(self.places[place]))
     }
 
-    /// A slot that may be of `key`, if there is one: to look there before it is needed.
+    /// Returns a slot whose key may be `key`, if there is one, so that its record can be
+    /// prefetched.
     pub fn guess(&self, key: HostKey) -> Option<u32> {
         self.find(key, |_| true)
     }
 
-    /// Adds a slot that is not in it; `key_of` says the key of each that is.
+    /// Adds a slot that is not in the index; `key_of` returns the key of each slot that is.
     pub fn insert(&mut self, key: HostKey, slot: u32, key_of: impl Fn(u32) -> HostKey) {
         if (self.count + 1) * 4 > self.places.len() * 3 {
             let place_count = self.places.len() * 3 / 2;
@@ -60,7 +62,8 @@ impl HostIndex {
         self.count += 1;
     }
 
-    /// Takes a slot out, and moves up those behind it that could not have its place for it.
+    /// Removes a slot, and moves up the slots behind it that had no room nearer to their home
+    /// (backward-shift deletion, which leaves no marks).
     pub fn remove(&mut self, key: HostKey, slot: u32, key_of: impl Fn(u32) -> HostKey) {
         let found = self.place_of(key, |other| other == slot);
         let mut hole = found.expect("a host in RAM is in the index");
@@ -105,7 +108,8 @@ impl HostIndex {
         self.places[place] = entry;
     }
 
-    /// By the low half of the key: the top bits chose the core, and are nearly the same for all.
+    /// Chooses a place by the low half of the key: the top bits chose the core and are nearly the
+    /// same for all its hosts.
     #[inline]
     fn home(&self, key: HostKey) -> usize {
         ((u64::from(key.0 as u32) * self.places.len() as u64) >> 32) as usize
@@ -118,7 +122,8 @@ impl HostIndex {
 
 const TAG_MASK: u64 = !(u32::MAX as u64);
 
-/// Of the bits below those that chose the core; some of them chose the place as well.
+/// Takes the tag from the bits below those that chose the core; some of them chose the place as
+/// well.
 fn tag(key: HostKey) -> u64 {
     (key.0 << 12) & TAG_MASK
 }
@@ -135,7 +140,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Keys that crowd at few homes, some of them with one tag.
+        /// Uses keys that crowd at few home places, some of them with the same tag.
         #[test]
         fn finds_what_an_ordinary_map_finds(
             steps in prop::collection::vec((0..200u64, any::<bool>()), 1..600),
@@ -160,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Steps that the searches for all of `keys` take.
+    /// Returns the steps that the searches for all of `keys` take.
     fn step_count(index: &HostIndex, keys: &[HostKey]) -> usize {
         let steps = |key: &HostKey| {
             let (home, count) = (index.home(*key), index.places.len());
@@ -170,7 +175,8 @@ mod tests {
         keys.iter().map(steps).sum()
     }
 
-    /// 4,000 names that all had one place where keys were hashes that anyone can compute.
+    /// Uses 4,000 names that crowded into one part of the table when keys were hashes without a
+    /// secret, which anyone can compute.
     #[test]
     fn hosts_chosen_to_fill_one_place_do_not() {
         let names = (0..).map(|number: u64| format!("h{number}.flood.test"));

@@ -1,7 +1,9 @@
-//! Files that nothing in RAM refers to: kept while a checkpoint may name them, then removed.
+//! Leftovers: files that nothing in RAM refers to. They are kept while a checkpoint may name them,
+//! then removed.
 //!
-//! Owns their names. In: names of files that were replaced or read to their end. Out: names to
-//! remove. Invariant: a name leaves only by [`Leftovers::take_retired`]. One core.
+//! This module owns their names. The names of files that were replaced or read to their end flow
+//! in; the names of files to remove flow out. Invariant: a name leaves only by
+//! [`Leftovers::take_retired`]. Only its own core touches it.
 
 #[derive(Debug, Default)]
 pub struct Leftovers {
@@ -10,7 +12,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// A checkpoint may still name these.
+    /// Adds files that a checkpoint may still name.
     pub fn supersede(&mut self, names: impl IntoIterator<Item = String>) {
         self.superseded.extend(names);
     }
@@ -19,12 +21,12 @@ impl Leftovers {
         &self.superseded
     }
 
-    /// Those that no checkpoint names any more are to be removed.
+    /// Retires the superseded files that no checkpoint names any more: they are to be removed.
     pub fn retire_unless(&mut self, is_named: impl Fn(&String) -> bool) {
         self.retired.extend(self.superseded.extract_if(.., |name| !is_named(name)));
     }
 
-    /// To be removed, whatever any checkpoint says: no one ever named them, or the disk refused to
+    /// Retires files whatever any checkpoint says: none has ever named them, or the disk refused to
     /// remove them before.
     pub fn condemn(&mut self, names: impl IntoIterator<Item = String>) {
         self.retired.extend(names);
@@ -34,7 +36,7 @@ impl Leftovers {
         !self.retired.is_empty()
     }
 
-    /// The files to remove now.
+    /// Returns the files to remove now.
     pub fn take_retired(&mut self) -> Vec<String> {
         std::mem::take(&mut self.retired)
     }

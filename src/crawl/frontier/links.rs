@@ -1,13 +1,15 @@
 //! Lists of hosts: doubly linked rings through one slab of links, so that a host leaves any list in
 //! O(1) and a list costs four bytes.
 //!
-//! Owns a link per host id and, with it, a note of the list's owner. Heads are kept by the owner.
-//! Invariant: a host is in at most one list of a [`Links`]; `head` is `NONE` or the list's first.
+//! This module owns one link per host id and, in it, a note of the list's owner. The owner keeps
+//! the heads. Host ids flow in and out. Invariants: a host is in at most one list of a [`Links`]; a
+//! head is `NONE` or the first host of its list. Only its own core touches it.
 
 use super::paged::Paged;
 use crate::sys::memory;
 
-/// No host: an empty list, or a host in no list.
+/// The value that stands for no host: as the head of an empty list, or as the link of a host in no
+/// list.
 pub const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy)]
@@ -28,7 +30,7 @@ impl<N: Copy> Links<N> {
         Links { links: Paged::new() }
     }
 
-    /// Appends `id`, which is in no list, with `note` to remember.
+    /// Appends `id`, which is in no list, and remembers `note` with it.
     pub fn push_back(&mut self, head: &mut u32, id: u32, note: N) {
         while self.links.len() <= id as usize {
             self.links.push(Link { next: NONE, previous: NONE, note });
@@ -70,13 +72,13 @@ impl<N: Copy> Links<N> {
         self.links[id].next = NONE;
     }
 
-    /// Who comes behind a host that is in a list: in a list of one, itself.
+    /// Returns the host behind a host that is in a list; in a list of one, this is the host itself.
     #[inline]
     pub fn behind(&self, id: u32) -> u32 {
         self.links[id].next
     }
 
-    /// That the link of a host is to be read soon.
+    /// Prefetches the link of a host that is to be read soon.
     #[inline]
     pub fn prefetch(&self, id: u32) {
         if (id as usize) < self.links.len() {
@@ -89,7 +91,7 @@ impl<N: Copy> Links<N> {
         (id as usize) < self.links.len() && self.links[id].next != NONE
     }
 
-    /// The note of a host that is in a list.
+    /// Returns the note of a host, if it is in a list.
     #[inline]
     pub fn note(&self, id: u32) -> Option<N> {
         self.contains(id).then(|| self.links[id].note)

@@ -1,26 +1,28 @@
-//! The frontier of one core: which URL is asked next, and when.
+//! The frontier of one core: decides which URL is fetched next, and when.
 //!
-//! Owns URL-seen (the [`Sieve`]), the URLs still to ask, and every host's next-eligible time. In:
-//! candidates from seeds, links, redirects and sitemaps; what became of a host's turn. Out: hosts
-//! whose time has come, and their URLs. A plain data structure: no I/O (what goes to disk are jobs
-//! of the sieve and the [`tails`], which the shard runs), no clock (time is an argument), touched
-//! by its own core alone.
+//! This module owns URL-seen (the [`Sieve`]), the URLs that are still to be fetched, and the
+//! next-eligible time of every host. Candidates from seeds, links, redirects and sitemaps flow in,
+//! and the result of each host's turn. Hosts whose time has come flow out, and their URLs.
+//!
+//! Invariants: a URL is queued only once, except for retries; a host's turn never begins before the
+//! time that its last release named, whether its URLs were queued by then or came later; hosts in
+//! state Waiting or Ready have URLs, Idle hosts have none.
+//!
+//! It is a plain data structure that only its own core touches: it does no I/O (disk work is handed
+//! out as jobs of the sieve and of [`spill`], which the shard runs) and reads no clock (time is an
+//! argument).
 //!
 //! A URL's way through it:
 //!
-//! 1. [`Frontier::offer`]: the sieve says whether it is new, [`traps`] whether it looks endless,
-//!    the caps whether there is room.
-//! 2. It joins its host's queue of its class, of which all but the head may be on disk. A host that
-//!    was idle joins the wheel, to wait for its next-eligible time.
-//! 3. [`Frontier::advance`]: hosts whose time has come join the front queues.
-//! 4. [`Frontier::pop_ready`] takes a host, [`Frontier::next_url`] its next URL. The host is busy:
-//!    it cannot be popped again.
+//! 1. [`Frontier::offer`]: the sieve says whether the URL is new, [`traps`] whether it looks like
+//!    part of an endless site, the caps whether there is room.
+//! 2. The URL joins the queue of its host and class. All of that queue but its head may be on disk.
+//!    A host that was idle joins the wheel and waits there for its next-eligible time.
+//! 3. [`Frontier::advance`] moves hosts whose time has come to the front queues.
+//! 4. [`Frontier::pop_ready`] takes a host and marks it busy, so that it cannot be popped again;
+//!    [`Frontier::next_url`] takes its next URL.
 //! 5. [`Frontier::retry_at`] lets a URL wait for another try; [`Frontier::requeue`] puts it back at
 //!    once; [`Frontier::release`] ends the turn and says when the next may begin.
-//!
-//! Invariants: a URL is queued once, ever, but for retries; a host's turn never begins before the
-//! time its last release named, whether URLs were queued at that time or came later; Waiting and
-//! Ready hosts have URLs, Idle ones have none.
 
 pub mod bloom;
 mod bounds;
@@ -75,27 +77,29 @@ use traps::Traps;
 use url_eviction::EvictionLists;
 use wheel::Wheel;
 
-/// `X` is what the shard keeps with each host (pace, failures, robots), to spare a second lookup.
+/// The frontier of one core. `X` is the data that the shard keeps with each host (pace, failures,
+/// robots), so that it needs no second lookup.
 pub struct Frontier<S = MemorySieve, X = ()> {
-    /// Under which hosts and URLs have their keys and fingerprints.
+    /// The key under which host keys and fingerprints are computed.
     hash_key: HashKey,
     sieve: S,
     hosts: HostTable<X>,
     cold: ColdHosts,
-    /// The slot that is swept next.
+    /// The host slot that [`Frontier::sweep`] looks at next.
     hand: u32,
     wheel: Wheel,
     front: Front,
     eviction: EvictionLists,
     retries: Retries,
     open: OpenUrls,
-    /// Hosts' images are read for a look: what was handed out stays so.
+    /// Whether images of hosts are only inspected: URLs that were handed out are then not put back
+    /// into the queues.
     keeps_open: bool,
     stale: StaleUrls,
     traps: Traps,
     tails: Tails,
     caps: Caps,
-    /// The latest time heard of.
+    /// The latest time that any call has passed in.
     now: Time,
     queued_count_by_class: [u64; 4],
     queued_bytes: u64,
@@ -111,7 +115,7 @@ impl<X: Default> Frontier<MemorySieve, X> {
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
     pub fn with_sieve(sieve: S, caps: Caps, hash_key: HashKey) -> Frontier<S, X> {
-        assert!(caps.host_count_max <= HOST_COUNT_MAX, "limits bound every cap");
+        assert!(caps.host_count_max <= HOST_COUNT_MAX, "a cap exceeds its limit");
         Frontier {
             hash_key,
             sieve,
@@ -140,12 +144,12 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         &self.hash_key
     }
 
-    /// Takes a normalised candidate if it is new and there is room.
+    /// Queues a normalised candidate if it is new and there is room.
     pub fn offer(&mut self, candidate: Candidate, now: Time) -> Offered {
         self.offer_noting(candidate, now, |_| ())
     }
 
-    /// As [`Frontier::offer`]; `note` hears of it at once if it was queued.
+    /// Works as [`Frontier::offer`]; calls `note` at once if the URL was queued.
     pub fn offer_noting(
         &mut self,
         candidate: Candidate,
@@ -157,15 +161,16 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.offer_checked(seen, id, candidate.lent(), now, note)
     }
 
-    /// What URL seen says of a candidate: for [`Frontier::offer_checked`], unless it is known.
+    /// Returns what URL-seen says of a fingerprint. The caller passes the answer to
+    /// [`Frontier::offer_checked`], unless the URL is known.
     pub fn check(&mut self, fingerprint: Fingerprint) -> Seen {
         let seen = self.sieve.probe(fingerprint);
         self.figures.known_count += u64::from(seen == Seen::Known);
         seen
     }
 
-    /// As [`Frontier::offer_noting`] for a candidate of which [`Frontier::check`] has said `seen`,
-    /// and which was not taken since; `id` is its URL's.
+    /// Works as [`Frontier::offer_noting`], for a candidate that [`Frontier::check`] has answered
+    /// with `seen` and that was not queued since. `id` is the identity of its URL.
     pub fn offer_checked(
         &mut self,
         seen: Seen,
@@ -174,7 +179,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         now: Time,
         note: impl FnOnce(&Queued<&str>),
     ) -> Offered {
-        debug_assert_eq!(id, candidate.url.id(&self.hash_key), "of another URL");
+        debug_assert_eq!(id, candidate.url.id(&self.hash_key), "the id is another URL's");
         self.now = self.now.max(now);
         match seen {
             Seen::Known => Offered::Known,
@@ -196,14 +201,15 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Queues the deferred candidates that the sieve has proved new; says how many. Those that the
-    /// caps refuse stay known: a merge cannot be taken back.
+    /// Queues the deferred candidates that the sieve has proved new; returns how many it queued.
+    /// Candidates that the caps refuse stay known: a merge cannot be taken back.
     pub fn settle(&mut self, now: Time) -> usize {
         let settled = std::iter::from_fn(|| self.settle_next(now));
         settled.filter(|(offered, _)| *offered == Offered::Queued).count()
     }
 
-    /// As [`Frontier::settle`], for one candidate: says what became of it, and which it was.
+    /// Works as [`Frontier::settle`], for one candidate: returns what became of it, and the
+    /// candidate.
     pub fn settle_next(&mut self, now: Time) -> Option<(Offered, Queued)> {
         self.now = self.now.max(now);
         let queued: Queued = self.sieve.settle()?.into();
@@ -211,9 +217,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Some((self.take_in(&queued, key), queued))
     }
 
-    /// Puts a URL of `host` back at the front of its class. Past the sieve and the caps: it was in
-    /// already. The host, all of it, waits until `not_before` at least. False, and counted as
-    /// dropped, if the host has too many origins: only a URL that never was in can have a new one.
+    /// Puts a URL of `host` back at the front of its class, past the sieve and the caps, because it
+    /// was queued before. The whole host waits until `not_before` at least. Returns false, and
+    /// counts the URL as dropped, if the host has too many origins; only a URL that was never
+    /// queued can have a new origin.
     pub fn requeue(&mut self, host: HostId, queued: Queued, not_before: Time) -> bool {
         assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
         self.open.close(host, queued.url.fingerprint(&self.hash_key));
@@ -230,7 +237,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         true
     }
 
-    /// As [`Frontier::requeue`], but behind the others of its class: they go first.
+    /// Works as [`Frontier::requeue`], but puts the URL behind the others of its class, so that
+    /// they go first.
     pub fn requeue_last(&mut self, host: HostId, queued: Queued) {
         assert_eq!(self.hosts[host].name(), queued.url.host(), "a URL returns to its own host");
         self.open.close(host, queued.url.fingerprint(&self.hash_key));
@@ -242,8 +250,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.pushed(host, queued.class, 1, record.size_bytes());
     }
 
-    /// Moves the first of a host's URLs that are in RAM behind the last of them, `draw` says how
-    /// many: a URL that was anywhere in its queue is the next.
+    /// Rotates each queue of a host: moves the first of its URLs in RAM behind the last of them.
+    /// `draw`, a random number, decides how many, so that any of them may be the next.
     pub fn rotate_queues(&mut self, host: HostId, draw: u64) {
         for class in Class::ALL {
             let Some(head) = self.hosts[host].head(class) else { continue };
@@ -252,8 +260,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// As [`Frontier::requeue`], but the URL alone waits: its host goes on with others. When too
-    /// many wait, the host waits with it.
+    /// Works as [`Frontier::requeue`], but only the URL waits: its host goes on with other URLs.
+    /// When too many URLs wait already, the host waits with this one.
     pub fn retry_at(&mut self, host: HostId, queued: Queued, at: Time) {
         self.hand_out(host, &queued, Some(at));
         if let Err(queued) = self.retries.push(host, queued, at) {
@@ -261,7 +269,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Moves hosts whose time has come to the front queues, and URLs to their hosts.
+    /// Moves hosts whose time has come to the front queues, and retries whose time has come to the
+    /// queues of their hosts.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
         while let Some((host, queued)) = self.retries.pop_due(self.now) {
@@ -273,7 +282,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// The next host to ask, now busy until it is released.
+    /// Returns the next host to fetch from. It is busy until it is released.
     pub fn pop_ready(&mut self) -> Option<HostId> {
         let (host, class) = self.front.pop()?;
         self.prefetch_visits(class);
@@ -282,9 +291,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Some(host)
     }
 
-    /// The next URL of a busy host. One that is on disk is asked for: [`Frontier::next_tail_job`].
+    /// Returns the next URL of a busy host. If that URL is on disk, requests it: the job that reads
+    /// it comes from [`Frontier::next_tail_job`].
     pub fn next_url(&mut self, host: HostId) -> Next {
-        assert_eq!(self.hosts[host].state, HostState::Busy, "pop_ready first");
+        assert_eq!(self.hosts[host].state, HostState::Busy, "pop_ready makes a host busy first");
         loop {
             let (class, record) = match self.tails.pop(host, &mut self.hosts[host]) {
                 Popped::Record(class, record) => (class, record),
@@ -309,18 +319,19 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Next::Nothing
     }
 
-    /// A URL that was handed out has come to its end, and a restart knows it.
+    /// Closes a URL that was handed out, once it has ended and a restart would know of it.
     pub fn complete(&mut self, host: HostId, fingerprint: Fingerprint) {
         self.open.close(host, fingerprint);
     }
 
-    /// Origin of the URL that [`Frontier::next_url`] would return, unless more are offered first or
-    /// it is on disk.
+    /// Returns the origin of the URL that [`Frontier::next_url`] would return if it was called now;
+    /// `None` if that URL is on disk or there is none.
     pub fn peek_origin(&self, host: HostId) -> Option<Origin> {
         self.hosts[host].peek_origin()
     }
 
-    /// Ends a busy host's turn. The next begins at `eligible_at`, or later if a requeue said so.
+    /// Ends a busy host's turn. The next turn begins at `eligible_at`, or later if a requeue said
+    /// so.
     pub fn release(&mut self, host: HostId, eligible_at: Time) {
         let released = &mut self.hosts[host];
         assert_eq!(released.state, HostState::Busy, "only a busy host is released");
@@ -330,7 +341,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.schedule(host);
     }
 
-    /// No turn of `host` begins before `not_before`. Never shortens a wait.
+    /// Lets no turn of `host` begin before `not_before`. Never shortens a wait.
     pub fn postpone(&mut self, host: HostId, not_before: Time) {
         if not_before <= self.hosts[host].eligible_at {
             return;
@@ -342,10 +353,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Takes the URLs of a host out, for the dead-letter list, in order within a class. True if
-    /// more are on disk: they are asked for, and the caller drains again whenever the host is
-    /// refilled, at once: what a host that is not busy was given back may have to leave again.
-    /// A busy host stays busy.
+    /// Removes and returns the URLs of a host that are in RAM, in order within a class, for the
+    /// dead-letter list. The flag is true if more URLs are on disk. They have been requested, and
+    /// the caller drains again whenever the host is refilled. It must do so at once, because URLs
+    /// that were refilled for a host that is not busy may be spilled again. A busy host stays busy.
     pub fn drain_host(&mut self, host: HostId) -> (Vec<Queued>, bool) {
         let mut drained = Vec::new();
         for class in Class::ALL {
@@ -363,7 +374,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         (drained, self.hosts[host].queued_count > 0)
     }
 
-    /// The URLs at the heads of a host's queues, for an operator. In order within a class.
+    /// Returns the URLs at the heads of a host's queues, in order within a class, for an operator.
     pub fn queued_in(&self, host: HostId) -> impl Iterator<Item = Queued> {
         let from = &self.hosts[host];
         let heads = Class::ALL.into_iter().filter_map(|class| Some((class, from.head(class)?)));
@@ -372,13 +383,14 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         })
     }
 
-    /// The host of `url`, added if it is new: to restore its clock before any of its URLs.
+    /// Returns the host of `url` and adds it if it is new, so that its next-eligible time can be
+    /// restored before any of its URLs.
     pub fn host_for(&mut self, url: &Url) -> Result<HostId, DropReason> {
         self.host_with_room(url.lent(), url.host_key(&self.hash_key), u32::MAX)
     }
 
-    /// As [`Frontier::host_for`]; a cold host that has had so many pages does not come back for one
-    /// more.
+    /// Works as [`Frontier::host_for`], but does not bring a cold host back that has had
+    /// `page_count_max` pages or more.
     fn host_with_room(
         &mut self,
         url: Url<&str>,
@@ -398,7 +410,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Adds a host that is not in RAM, with the page count that it left with if it was.
+    /// Adds a host that is not in RAM. A cold host gets back the page count that it left with.
     fn add_host(&mut self, url: Url<&str>, key: HostKey) -> HostId {
         let host = self.hosts.add(key, url.host(), Origin::of(&url));
         if let Some(page_count) = self.cold.take(key) {
@@ -408,7 +420,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         host
     }
 
-    /// Queues a URL that is new, at the back, if the caps allow.
+    /// Queues a new URL at the back, if the caps allow it.
     fn take_in<T: Text>(&mut self, queued: &Queued<T>, key: HostKey) -> Offered {
         match self.try_take_in(queued, key) {
             Ok(()) => {
@@ -446,26 +458,27 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Ok(())
     }
 
-    /// Takes note of a URL that leaves its queue.
+    /// Records a URL that leaves its queue as open.
     fn hand_out(&mut self, host: HostId, queued: &Queued, waits_until: Option<Time>) {
         let fingerprint = queued.url.fingerprint(&self.hash_key);
         self.open.hand_out(host, queued, fingerprint, waits_until);
     }
 
-    /// Books URLs that were pushed, and sees to it that their host's turn comes.
+    /// Counts URLs that were pushed, and makes sure that their host is scheduled.
     fn pushed(&mut self, host: HostId, class: Class, count: u64, size_bytes: usize) {
         self.queued_count_by_class[class.index()] += count;
         self.queued_bytes += size_bytes as u64;
         self.eviction.list(&mut self.hosts[host].eviction_listed, host, class);
         match self.hosts[host].state {
             HostState::Idle => self.schedule(host),
-            // Asked of the host first: its record is at hand, its link in the front queues is not.
-            // One that had URLs of the class before has its place by them.
+            // The host is asked first: its record is in the cache, its link in the front queues is
+            // not. A host that had URLs of this class before already stands in its list or in a
+            // better one.
             HostState::Ready if self.hosts[host].best_class() == Some(class) => {
                 if !self.hosts[host].has_more_than(class, count) {
                     self.front.promote(host, class);
                 }
-                debug_assert!(self.front.is_as_good(host, class), "by an earlier URL");
+                debug_assert!(self.front.is_as_good(host, class), "an earlier URL put it there");
             }
             HostState::Ready | HostState::Waiting | HostState::Busy => {}
         }
@@ -476,12 +489,13 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.queued_bytes -= size_bytes as u64;
     }
 
-    /// Puts a host that is in no list where it belongs now.
+    /// Puts a host that is in no list into the list where it belongs now.
     fn schedule(&mut self, host: HostId) {
         let (class, eligible_at) = (self.hosts[host].best_class(), self.hosts[host].eligible_at);
         self.hosts[host].state = match class {
             None => HostState::Idle,
-            // Exact, past the wheel's ticks: without a delay a host is ready again at once.
+            // The times are compared exactly, and not in ticks of the wheel, so that a host without
+            // a delay is ready again at once.
             Some(class) if eligible_at <= self.now => {
                 self.front.push(host, class);
                 HostState::Ready
@@ -521,7 +535,7 @@ fn record_of<T: Text>(queued: &Queued<T>, origin: u8) -> Record<&str> {
     }
 }
 
-/// Joins a record with what its host knows.
+/// Joins a record with its host's name and origin to the queued URL.
 fn read_back<X>(host: &Host<X>, class: Class, record: Record) -> Queued {
     let Origin { scheme, port } = host.origin(record.origin);
     let Record { depth, tries, via, trail, path_and_query, .. } = record;

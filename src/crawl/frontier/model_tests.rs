@@ -1,7 +1,7 @@
-//! The frontier against naive models, in random steps: no URL lost or doubled, no host asked before
-//! its time, hosts leave RAM when they are cold and come back with their page counts, and at the
-//! cap the class that must give way gives way. With its queues in RAM, and
-//! with so little RAM that all of them go to a disk, which may fail.
+//! The frontier against naive models, in random steps: no URL is lost or doubled, no host is asked
+//! before its time, hosts leave RAM when they are cold and come back with their page counts, and at
+//! the cap the class that must give way gives way. The steps run with all queues in RAM, and with
+//! so little RAM that all queues go to a disk, which may fail.
 
 // prop_oneof expands to an Arc.
 #![allow(clippy::disallowed_types)]
@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-/// What a frontier is, without any care for cost.
+/// A frontier without any care for cost.
 #[derive(Default)]
 struct Naive {
     seen: HashSet<String>,
@@ -37,7 +37,7 @@ struct NaiveHost {
 }
 
 impl Naive {
-    /// The hosts that have nothing left to do, and have not had for so long.
+    /// Returns the hosts that have had nothing left to do for `idle`.
     fn cold_names(&self, idle: Duration) -> HashSet<String> {
         let has_open = |name: &str| self.in_flight.iter().any(|(of, _)| of == name);
         let is_cold = |name: &&String| {
@@ -84,7 +84,7 @@ enum Step {
     Drain {
         host: u8,
     },
-    /// The next job is run; only a later step gives it back.
+    /// Runs the next job; only a later step gives its result back.
     Run,
     Finish {
         pick: usize,
@@ -162,7 +162,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Until nothing is due, or for a while if the disk always fails.
+    /// Runs jobs until none is due, or for a while if the disk always fails.
     async fn run_jobs(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..1_000 {
             while self.run_job().await {}
@@ -175,10 +175,10 @@ impl Pair {
     }
 
     fn id(&self, name: &str) -> HostId {
-        self.frontier.host_by_key(HostKey::of(&test_key(), name)).expect("the naive one knows it")
+        self.frontier.host_by_key(HostKey::of(&test_key(), name)).expect("the naive model knows it")
     }
 
-    /// One of the busy hosts, the same in both.
+    /// Returns one of the busy hosts, by the naive model.
     fn busy(&self, pick: usize) -> Option<String> {
         let mut busy: Vec<_> = self
             .naive
@@ -265,7 +265,7 @@ impl Pair {
         Ok(())
     }
 
-    /// True if it is on disk: to be asked for again.
+    /// Returns true if the next URL is on disk and has to be asked for again.
     fn next(&mut self, name: &str) -> Result<bool, TestCaseError> {
         let id = self.id(name);
         let next = self.frontier.next_url(id);
@@ -308,7 +308,7 @@ impl Pair {
         self.frontier.complete(id, queued.url.fingerprint(&test_key()));
     }
 
-    /// Exactly those that are cold leave, if they may.
+    /// Moves the hand round once: exactly those hosts leave that are cold and may leave.
     fn sweep(
         &mut self,
         idle: Duration,
@@ -416,7 +416,7 @@ impl Pair {
     }
 }
 
-/// Runs the steps with so much RAM on such a disk.
+/// Runs the steps with this much RAM for queues, on a disk with these faults.
 fn run(
     steps: Vec<Step>,
     resident_bytes_max: u64,
@@ -464,7 +464,7 @@ proptest! {
         run(steps, 0, faults)?;
     }
 
-    /// Against a count per class: which offers are refused, and which class gives way.
+    /// Compares with a count per class: which offers are refused, and which class gives way.
     #[test]
     fn full_queues_give_up_the_lowest_class_and_count_it(
         steps in prop::collection::vec((0..4usize, 0..9u8, any::<bool>()), 1..300),

@@ -1,8 +1,9 @@
-//! URLs that were handed out and have not come to their end: in flight, waiting for another try, or
-//! fetched and not yet durable. What a checkpoint must put back into the queues.
+//! Open URLs: those that were handed out and have not ended. They are in flight, waiting for
+//! another try, or fetched and not yet durable. A checkpoint must put them back into the queues.
 //!
-//! Owns a copy of each. In: URLs as they leave the queues. Out: those of one host. Bounded by the
-//! fetch slots, the retries and the pages that await their sync.
+//! This module owns a copy of each. URLs flow in as they leave the queues; the open URLs of one
+//! host flow out. Invariant: a URL is open at most once. Their number is bounded by the fetch
+//! slots, the retries and the pages that await their sync. Only its own core touches it.
 
 use super::Queued;
 use super::host::HostId;
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenUrl {
     pub queued: Queued,
-    /// Waits for another try by itself.
+    /// When the next try is due, if the URL waits by itself for another try.
     pub waits_until: Option<Time>,
 }
 
@@ -26,15 +27,16 @@ pub struct OpenUrls {
     count: usize,
 }
 
-/// Most hosts have one, which lies in the table itself.
+/// Most hosts have one open URL, which lies in the table itself.
 enum OfHost {
     One(Fingerprint, OpenUrl),
     Many(Many),
 }
 
-/// URLs end mostly in the order in which they were handed out: the first is found at once, and
-/// nothing behind it moves. One that is not there is looked for among the fingerprints alone: a
-/// crawl of one site has a thousand URLs that await their sync.
+/// The open URLs of a host that has several. URLs end mostly in the order in which they were handed
+/// out, so the first is found at once and nothing behind it moves. A URL that is not there is
+/// searched for among the fingerprints alone: a crawl of one site has a thousand URLs that await
+/// their sync.
 #[derive(Default)]
 struct Many {
     fingerprints: VecDeque<Fingerprint>,
@@ -58,7 +60,8 @@ impl Many {
 }
 
 impl OpenUrls {
-    /// Takes note of a URL that leaves its queue. A robots.txt is asked for anew after a restart.
+    /// Records a URL that leaves its queue. A robots.txt is not recorded: it is asked for anew
+    /// after a restart.
     pub fn hand_out(
         &mut self,
         host: HostId,
@@ -90,7 +93,7 @@ impl OpenUrls {
         }
     }
 
-    /// It is back in its queue, or at its end. False if it was not open.
+    /// Closes a URL that is back in its queue or has ended. Returns false if it was not open.
     pub fn close(&mut self, host: HostId, fingerprint: Fingerprint) -> bool {
         let Entry::Occupied(mut occupied) = self.by_host.entry(host) else { return false };
         let (is_closed, is_last) = match occupied.get_mut() {
@@ -104,7 +107,7 @@ impl OpenUrls {
         is_closed
     }
 
-    /// In the order in which they were handed out.
+    /// Returns the open URLs of a host, in the order in which they were handed out.
     pub fn of(&self, host: HostId) -> impl Iterator<Item = &OpenUrl> {
         let (one, many) = match self.by_host.get(&host) {
             Some(OfHost::One(_, url)) => (Some(url), None),
@@ -138,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_open_is_what_was_handed_out_and_not_closed_in_that_order() {
-        // Few come and go one by one, of many there are always some.
+        // With two numbers, URLs come and go one by one; with forty, some are always open.
         for number_count in [2, 40] {
             let (mut open, mut naive) = (OpenUrls::default(), Vec::<(usize, Option<Time>)>::new());
             let mut state = 1u64;
@@ -155,7 +158,7 @@ mod tests {
                 } else {
                     assert_eq!(open.close(HostId(3), fingerprint), was_open);
                 }
-                assert!(!open.close(HostId(4), fingerprint), "of another host");
+                assert!(!open.close(HostId(4), fingerprint), "open at another host");
                 let found: Vec<_> =
                     open.of(HostId(3)).map(|of| (of.queued.clone(), of.waits_until)).collect();
                 let meant: Vec<_> = naive.iter().map(|(of, until)| (queued(*of), *until)).collect();

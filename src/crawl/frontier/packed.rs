@@ -1,12 +1,12 @@
 //! A first-in first-out queue of URLs of one host and class, packed into one ring of bytes.
 //!
-//! Owns the bytes. In: [`Record`]s at the back (or, for retries, at the front). Out: records from
-//! the front; at the back only dropped. Stretches of whole records leave for the disk and come back
-//! as they are. Invariant: the ring is a sequence of whole records, `count` of them. One core, one
-//! host.
+//! This module owns the bytes. [`Record`]s flow in at the back or, for retries, at the front. They
+//! flow out at the front; at the back they are only dropped. Stretches of whole records move to the
+//! disk and back unchanged. Invariant: the ring is a sequence of `count` whole records. A queue
+//! belongs to one host, and only that host's core touches it.
 //!
 //! A record costs [`OVERHEAD_BYTES`] beside its path, against 48 bytes and an allocation for a
-//! `Url`. The host's name and origin are kept once, by the host:
+//! `Url`. The host keeps its name and its origins once:
 //!
 //! ```text
 //! size u16 | origin u8 | depth u16 | tries u8 | via, trail count u8 | trail u64* | path | size u16
@@ -22,13 +22,14 @@ use std::collections::VecDeque;
 
 const HEAD_BYTES: usize = 7;
 const FOOT_BYTES: usize = 2;
-/// Via and the trail's count share a byte.
+/// Bits of `via` in the byte that it shares with the trail's count.
 const VIA_BITS: u32 = 3;
 const TRAIL_COUNT_MAX: usize = (1 << (8 - VIA_BITS)) - 1;
-/// Rings below this are left as they are; freeing less is not worth a copy.
+/// Rings with a smaller capacity are not shrunk when single records leave; freeing less is not
+/// worth a copy.
 const SHRINK_BYTES_MIN: usize = 256;
 
-/// What a queued URL costs beside its path and its (mostly empty) trail.
+/// Bytes that a queued URL costs beside its path and its (mostly empty) trail.
 pub const OVERHEAD_BYTES: usize = HEAD_BYTES + FOOT_BYTES;
 
 const _: () = {
@@ -39,7 +40,7 @@ const _: () = {
 /// A queued URL without what its host knows: name, scheme and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<P = String> {
-    /// Index among the host's origins.
+    /// The index of the URL's origin among the host's origins.
     pub origin: u8,
     pub depth: u16,
     pub tries: u8,
@@ -67,13 +68,13 @@ impl PackedQueue {
         self.count += 1;
     }
 
-    /// That a record is to be pushed soon.
+    /// Prefetches the end of the last record, because a record is to be pushed soon.
     #[inline]
     pub fn prefetch(&self) {
         self.ring.back().inspect(|last| memory::prefetch(*last));
     }
 
-    /// For retries only: byte by byte, from the record's end to its start.
+    /// Puts a record at the front, byte by byte from its end to its start. Only retries use this.
     pub fn push_front(&mut self, record: &Record<&str>) {
         let size = record.size_bytes();
         self.make_room(size);
@@ -92,13 +93,13 @@ impl PackedQueue {
         Some(record)
     }
 
-    /// Moves the first records that fit `size_max` behind the last.
+    /// Moves the first records that fit into `size_max` bytes behind the last.
     pub fn rotate(&mut self, size_max: usize) {
         let (end, _) = self.reach(size_max);
         self.ring.rotate_left(end);
     }
 
-    /// Drops the newest record and says how many bytes it took.
+    /// Drops the newest record and returns how many bytes it took.
     pub fn drop_back(&mut self) -> Option<usize> {
         let foot_at = self.ring.len().checked_sub(FOOT_BYTES)?;
         let size = self.u16_at(foot_at) as usize;
@@ -107,8 +108,9 @@ impl PackedQueue {
         Some(size)
     }
 
-    /// Cuts off the records at the back: those behind the first that fit `keep_bytes`, but no more
-    /// than `take_bytes` of them.
+    /// Cuts off and returns records at the back: those behind the first that fit into `keep_bytes`,
+    /// but no more than `take_bytes` of them. Only the last cut may take more, by less than a
+    /// record.
     pub fn split_back(&mut self, keep_bytes: usize, take_bytes: usize) -> PackedQueue {
         let is_last_cut = self.ring.len() <= keep_bytes.saturating_add(take_bytes);
         let (at, count) = if is_last_cut {
@@ -119,14 +121,15 @@ impl PackedQueue {
         };
         let back = PackedQueue { ring: self.ring.split_off(at), count };
         self.count -= count;
-        // What is left after the last cut is small: all that it does not need is given back.
+        // What is left after the last cut is small, so all spare capacity is given back.
         if is_last_cut || self.ring.capacity() > 2 * self.ring.len() {
             self.ring.shrink_to_fit();
         }
         back
     }
 
-    /// Moves the first records that fit `size_max` to the end of `bytes`; says how many.
+    /// Moves the first records that fit into `size_max` bytes to the end of `bytes`; returns how
+    /// many they are.
     pub fn drain_into(&mut self, size_max: usize, bytes: &mut Vec<u8>) -> u32 {
         let (end, count) = self.reach(size_max);
         let (first, second) = self.ring.as_slices();
@@ -141,7 +144,8 @@ impl PackedQueue {
         count
     }
 
-    /// Appends `count` records as [`PackedQueue::drain_into`] gave them; see [`are_records`].
+    /// Appends `count` records as [`PackedQueue::drain_into`] wrote them. Bytes that come from a
+    /// disk must have passed [`are_records`].
     pub fn append(&mut self, bytes: &[u8], count: u32) {
         self.ring.reserve_exact(bytes.len());
         self.ring.extend(bytes);
@@ -159,14 +163,15 @@ impl PackedQueue {
         self.append(second, 0);
     }
 
-    /// Grows by half at most: of a million queues that double, a quarter of the RAM would be air.
+    /// Makes room for a record. Grows the ring by half at most: if a million queues doubled, a
+    /// quarter of the RAM would be unused.
     fn make_room(&mut self, size: usize) {
         if self.ring.capacity() - self.ring.len() < size {
             self.ring.reserve_exact(size.max(self.ring.len() / 2));
         }
     }
 
-    /// Where the first records that fit `size_max` end, and how many they are.
+    /// Returns where the first records that fit into `size_max` bytes end, and how many they are.
     fn reach(&self, size_max: usize) -> (usize, u32) {
         if self.ring.len() <= size_max {
             return (self.ring.len(), self.count);
@@ -181,7 +186,7 @@ impl PackedQueue {
         }
     }
 
-    /// Where the last records that fit `size_max` begin, and how many they are.
+    /// Returns where the last records that fit into `size_max` bytes begin, and how many they are.
     fn reach_back(&self, size_max: usize) -> (usize, u32) {
         let (mut start, mut count) = (self.ring.len(), 0);
         while start > 0 {
@@ -194,25 +199,26 @@ impl PackedQueue {
         (start, count)
     }
 
-    /// Bytes of the front record; none if there is none.
+    /// Returns the size of the front record; zero if the queue is empty.
     pub fn front_bytes(&self) -> usize {
         if self.count == 0 { 0 } else { self.u16_at(0) as usize }
     }
 
-    /// Origin index of the front record.
+    /// Returns the origin index of the front record.
     pub fn front_origin(&self) -> Option<u8> {
         self.ring.get(2).copied()
     }
 
-    /// Appends all records as they are.
+    /// Appends all records to `out` as they are.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         let (first, second) = self.ring.as_slices();
         out.extend_from_slice(first);
         out.extend_from_slice(second);
     }
 
-    /// A queue of the records in `bytes`, but for errands, of a host with so many origins; `None`
-    /// if they are not what [`PackedQueue::append_to`] wrote.
+    /// Reads the records in `bytes`, those of a robots.txt left out, into a queue of a host with
+    /// `origin_count` origins. Returns `None` if they are not what [`PackedQueue::append_to`]
+    /// wrote.
     pub fn from_bytes(bytes: &[u8], origin_count: usize) -> Option<PackedQueue> {
         let mut queue = PackedQueue::default();
         let mut rest = bytes;
@@ -231,7 +237,7 @@ impl PackedQueue {
             {
                 return None;
             }
-            // A robots.txt is asked for anew by whoever needs it.
+            // A robots.txt is left out: whoever needs it asks for it anew.
             if via != Via::Robots {
                 queue.ring.extend(record);
                 queue.count += 1;
@@ -241,7 +247,7 @@ impl PackedQueue {
         Some(queue)
     }
 
-    /// Front to back, without removing.
+    /// Returns the records from front to back, without removing them.
     pub fn iter(&self) -> impl Iterator<Item = Record> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -259,7 +265,7 @@ impl PackedQueue {
         self.ring.len()
     }
 
-    /// RAM that it takes.
+    /// Returns the RAM that the queue takes.
     pub fn memory_bytes(&self) -> usize {
         self.ring.capacity()
     }
@@ -303,7 +309,8 @@ impl PackedQueue {
         bytes
     }
 
-    /// Keeps the ring at least a quarter full; halving only then makes shrinking amortised O(1).
+    /// Counts a record as removed, and keeps the ring at least a quarter full. Halving it only then
+    /// makes shrinking amortised O(1).
     fn removed_one(&mut self) {
         self.count -= 1;
         let capacity = self.ring.capacity();
@@ -327,14 +334,14 @@ impl Record {
 }
 
 impl<P: AsRef<str>> Record<P> {
-    /// Bytes it takes in a queue.
+    /// Returns the bytes that the record takes in a queue.
     pub fn size_bytes(&self) -> usize {
         OVERHEAD_BYTES + 8 * self.trail.len() + self.path_and_query.as_ref().len()
     }
 
     fn head(&self) -> [u8; HEAD_BYTES] {
         assert!(self.trail.len() <= TRAIL_COUNT_MAX, "a trail is cut at the redirect limit");
-        assert!(self.path_and_query.as_ref().len() <= URL_BYTES_MAX, "a Url is bounded");
+        assert!(self.path_and_query.as_ref().len() <= URL_BYTES_MAX, "a Url is not that long");
         let [size_low, size_high] = (self.size_bytes() as u16).to_le_bytes();
         let [depth_low, depth_high] = self.depth.to_le_bytes();
         let mixed = (self.via as u8) | (self.trail.len() as u8) << VIA_BITS;
@@ -342,8 +349,8 @@ impl<P: AsRef<str>> Record<P> {
     }
 }
 
-/// Whether `bytes`, which come from a disk, are `count` whole records of a host with so many
-/// origins: what [`PackedQueue::append`] may be given.
+/// Reports whether `bytes`, which come from a disk, are `count` whole records of a host with
+/// `origin_count` origins. [`PackedQueue::append`] may be given such bytes only.
 pub fn are_records(mut bytes: &[u8], count: u32, origin_count: usize) -> bool {
     for _ in 0..count {
         let size = match bytes {
@@ -434,7 +441,8 @@ mod tests {
     }
 
     proptest! {
-        /// Records that leave for the disk and come back are the same, and nothing else passes.
+        /// Records that go to the disk and come back are the same, and `are_records` accepts
+        /// nothing else.
         #[test]
         fn stretches_of_records_leave_and_come_back(
             paths in prop::collection::vec("/[a-z]{0,40}", 1..60),
@@ -443,7 +451,7 @@ mod tests {
         ) {
             let mut queue = PackedQueue::default();
             paths.iter().for_each(|path| queue.push_back(&record(path)));
-            // So that the ring wraps.
+            // Pops and pushes, so that the ring wraps.
             for _ in 0..turn_count {
                 let first = queue.pop_front().expect("one at least");
                 queue.push_back(&Record { trail: [7].into(), ..record(&first.path_and_query) });
@@ -466,12 +474,12 @@ mod tests {
                 prop_assert!(are_records(&bytes, count, 1));
                 prop_assert!(!are_records(&bytes, count + 1, 1));
                 prop_assert!(!are_records(&bytes, count - 1, 1));
-                prop_assert!(!are_records(&bytes, count, 0), "an origin that there is not");
+                prop_assert!(!are_records(&bytes, count, 0), "the host has no such origin");
                 prop_assert!(!are_records(&bytes[..bytes.len() - 1], count, 1));
                 behind.append(&bytes, count);
                 let at = flipped.index(bytes.len());
                 bytes[at] ^= 0x80;
-                // Whatever it says, what it lets pass can be read.
+                // Bytes with a flipped bit that `are_records` accepts can still be read.
                 if are_records(&bytes, count, 256) {
                     let mut other = PackedQueue::default();
                     other.append(&bytes, count);
@@ -482,7 +490,8 @@ mod tests {
             prop_assert_eq!(queue.iter().collect::<Vec<_>>(), whole);
         }
 
-        /// Against a plain deque of records: pushes and pops at both ends, wrapping the ring.
+        /// Compares with a plain deque of records: pushes and pops at both ends, so that the ring
+        /// wraps.
         #[test]
         fn behaves_as_a_deque_of_records(
             steps in prop::collection::vec(

@@ -1,7 +1,8 @@
-//! A growing array in pages, for what there is one of per host.
+//! A growing array in pages, for data of which every host has one item.
 //!
-//! A `Vec` of millions of hosts would copy a hundred megabytes when it doubles, with every fetch of
-//! the core waiting, and hold up to twice its need. Pages never move. Items are never removed.
+//! This module owns the items. They are pushed and changed in place, never removed. Invariant:
+//! pages never move. A `Vec` of millions of hosts would copy a hundred megabytes when it doubles,
+//! with every fetch of the core waiting, and would hold up to twice what it needs.
 
 use std::ops::{Index, IndexMut};
 

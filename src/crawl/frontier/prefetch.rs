@@ -1,5 +1,5 @@
-//! What will be touched soon, asked of memory before it is: a page's links are known together, so
-//! that one of them need not wait for another's cache lines. Hints alone; nothing changes.
+//! Prefetching: asks memory for what will be touched soon. The links of a page are known together,
+//! so none of them need wait for another's cache lines. These are hints alone; they change nothing.
 
 use super::{Frontier, HostId, Sieve};
 use crate::base::limits::PARCEL_BATCH_COUNT;
@@ -8,28 +8,29 @@ use crate::proto::url::{Fingerprint, HostKey, UrlId};
 use std::collections::VecDeque;
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// That [`Frontier::knows_early`] is to be asked of a fingerprint.
+    /// Prefetches what [`Frontier::knows_early`] will read for a fingerprint.
     pub fn prefetch(&self, fingerprint: Fingerprint) {
         self.sieve.prefetch(fingerprint);
     }
 
-    /// Whether a fingerprint is known, as far as that is easy to say. If not,
-    /// [`Frontier::check`] is to be asked.
+    /// Reports whether a fingerprint is known, as far as the cheapest gate can tell. If it says no,
+    /// [`Frontier::check`] has to be asked.
     pub fn knows_early(&mut self, fingerprint: Fingerprint) -> bool {
         let is_known = self.sieve.knows_early(fingerprint);
         self.figures.known_count += u64::from(is_known);
         is_known
     }
 
-    /// That a URL which [`Frontier::check`] has called new is to be offered, after
-    /// [`Frontier::prefetch_hosts`].
+    /// Prefetches what an offer of a URL will read first, once [`Frontier::check`] has called the
+    /// URL new. [`Frontier::prefetch_hosts`] follows before the offer.
     pub fn prefetch_offer(&self, id: UrlId) {
         self.sieve.prefetch_admit(id.fingerprint);
         self.hosts.prefetch(id.host);
     }
 
-    /// That URLs of these hosts, all prefetched, are to be queued: step by step, each as far as the
-    /// one before has told where to look. Beyond [`PARCEL_BATCH_COUNT`] hosts it gives up.
+    /// Prefetches the hosts, with their queues, to which URLs are to be added. It goes step by
+    /// step, each as far as the one before has told where to look; the first step was
+    /// [`Frontier::prefetch_offer`]. Hosts beyond [`PARCEL_BATCH_COUNT`] are left out.
     pub fn prefetch_hosts(&self, keys: impl Iterator<Item = HostKey>) {
         let mut hosts = [HostId(0); PARCEL_BATCH_COUNT];
         let mut count = 0;
@@ -45,8 +46,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         hosts.iter().for_each(|host| self.tails.prefetch_records(*host, &self.hosts[*host]));
     }
 
-    /// That the hosts at the front of a list will give up what exceeds their heads, one after the
-    /// other: those further behind have their records asked for, those before them their queues.
+    /// Prefetches the hosts at the front of `list`, which will give up one after the other what
+    /// exceeds their heads. Three steps ahead it prefetches a host, two steps ahead the host's
+    /// queues, one step ahead their last records.
     pub(super) fn prefetch_spill(&self, list: &VecDeque<HostId>) {
         const STEP: usize = 4;
         if let Some(host) = list.get(3 * STEP) {
@@ -62,8 +64,9 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// That the hosts behind the one that was popped will be: the next but two has its record asked
-    /// for, the next but one its queues, the next its URLs. Each is passed by three times.
+    /// Prefetches the hosts behind the one that was popped, which will be popped next: the record
+    /// of the third, the queues of the second, the URLs of the first. So each host is prefetched in
+    /// three steps.
     pub(super) fn prefetch_visits(&self, class: Class) {
         let Some([first, second, third]) = self.front.upcoming(class) else { return };
         self.hosts[third].prefetch();
@@ -71,7 +74,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.hosts[first].prefetch_records();
     }
 
-    /// That the hosts that are due next will be put where they belong.
+    /// Prefetches the hosts that are due next, because they will be scheduled.
     pub(super) fn prefetch_due(&self) {
         let Some([first, second]) = self.wheel.upcoming() else { return };
         self.hosts[first].prefetch();

@@ -1,8 +1,9 @@
-//! URLs that wait for another try, each until its own time, while their hosts go on.
+//! Retries: URLs that wait for another try, each until its own time, while their hosts go on.
 //!
-//! Owns them until they are due. In: a URL, its host and a time. Out: the URLs whose time has come,
-//! earliest first, those of one time in the order they came. At [`RETRY_WAITING_COUNT_MAX`] it
-//! takes no more, and the caller lets the whole host wait instead. One core.
+//! This module owns them until they are due. A URL, its host and a time flow in. The URLs whose
+//! time has come flow out, the earliest first, and those of one time in the order in which they
+//! came. Invariant: at most [`RETRY_WAITING_COUNT_MAX`] URLs wait; beyond that none is taken, and
+//! the caller lets the whole host wait instead. Only its own core touches it.
 
 use super::Queued;
 use super::host::HostId;
@@ -16,13 +17,13 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub struct Retries {
     due: BinaryHeap<Reverse<(Time, u64)>>,
     waiting: BTreeMap<u64, (HostId, Queued)>,
-    /// How many of each host wait, of those that have any.
+    /// How many URLs of each host wait, for the hosts that have any.
     counts: HashMap<HostId, u32>,
     taken_count: u64,
 }
 
 impl Retries {
-    /// Gives the URL back if there is no room.
+    /// Adds a URL, or gives it back if there is no room.
     pub fn push(&mut self, host: HostId, queued: Queued, at: Time) -> Result<(), Queued> {
         if self.waiting.len() >= RETRY_WAITING_COUNT_MAX {
             return Err(queued);
@@ -41,7 +42,7 @@ impl Retries {
         }
         self.due.pop();
         let (host, queued) = self.waiting.remove(&serial)?;
-        let count = self.counts.get_mut(&host).expect("whoever waits is counted");
+        let count = self.counts.get_mut(&host).expect("every waiting URL is counted");
         *count -= 1;
         if *count == 0 {
             self.counts.remove(&host);
@@ -53,7 +54,7 @@ impl Retries {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Whether a URL of the host waits, a stale copy among them.
+    /// Reports whether a URL of the host waits, be it a stale copy.
     pub fn has(&self, host: HostId) -> bool {
         self.counts.contains_key(&host)
     }
@@ -62,7 +63,7 @@ impl Retries {
         self.waiting.len()
     }
 
-    /// With the times they wait for, in no order.
+    /// Returns the waiting URLs, with the times they wait for, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (Time, HostId, &Queued)> {
         let waiting = |serial| self.waiting.get(serial);
         self.due.iter().filter_map(move |Reverse((at, serial))| {

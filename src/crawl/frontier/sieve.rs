@@ -1,19 +1,20 @@
-//! URL seen: has this URL been taken before?
+//! URL-seen: tells whether a URL has been taken before.
 //!
-//! Owns the fingerprints of every URL the core ever queued. In: fingerprints of normalised URLs.
-//! Out: [`Seen`]. Invariant: a URL is called `Known` only if its own fingerprint was admitted, or
-//! deferred for a merge that will judge it; so a Bloom filter's error never loses a URL, which is
-//! only answered later.
+//! This module owns the fingerprints of every URL the core ever queued. Fingerprints of normalised
+//! URLs flow in, [`Seen`] flows out. Invariant: a URL is called `Known` only if its own fingerprint
+//! was admitted, or deferred for a merge that will judge it. So an error of the Bloom filter never
+//! loses a URL; the URL is only answered later. (The cache of recent fingerprints compares fewer
+//! bits: [`crate::base::recent`] has the odds.) Only its own core touches it.
 //!
-//! Three gates, cheapest first: a direct-mapped cache of recent fingerprints (most links of a page
+//! There are three gates, the cheapest first: a cache of recent fingerprints (most links of a page
 //! were on the last page), a Bloom filter whose "no" is final, and an exact set for its "maybe".
 //! [`MemorySieve`] keeps the exact set in RAM and answers at once. [`super::seen::DiskSieve`] has
 //! it in sorted runs on disk: it answers [`Seen::Later`] instead, keeps the candidate, and hands it
-//! back from [`Sieve::settle`] when a merge proved it new.
+//! back from [`Sieve::settle`] when a merge has proved it new.
 //!
 //! Asking and remembering are two calls because a candidate that is new may still be refused (host
 //! cap, full queues). Refused URLs are not admitted: a trap that makes up URLs without end must not
-//! fill the exact set, and what was refused for want of room may be found again.
+//! fill the exact set, and a URL that was refused for want of room may be found again.
 
 use super::bloom::Bloom;
 use crate::base::Time;
@@ -25,7 +26,7 @@ use hashbrown::HashTable;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Certainly not seen.
+    /// The URL was certainly not seen.
     New,
     Known,
     /// The Bloom filter said "maybe"; a batch merge will settle it.
@@ -36,34 +37,35 @@ pub trait Sieve {
     /// Answers without remembering the fingerprint.
     fn probe(&mut self, fingerprint: Fingerprint) -> Seen;
 
-    /// That [`Sieve::knows_early`] is to be asked soon: a hint, to ask memory for what it reads.
+    /// Prefetches what [`Sieve::knows_early`] will read. This is a hint.
     fn prefetch(&self, _: Fingerprint) {}
 
-    /// The cheap part of a probe: true where that would answer `Known`. If it is false the probe is
-    /// to come soon, and what it will read is asked of memory.
+    /// Makes the cheap part of a probe: returns true where the probe would answer `Known`. If it
+    /// returns false the probe has to follow, and what that will read has been prefetched.
     fn knows_early(&mut self, _: Fingerprint) -> bool {
         false
     }
 
-    /// That a fingerprint which a probe has called new is to be admitted soon.
+    /// Prefetches what admitting a fingerprint will read, once a probe has called it new.
     fn prefetch_admit(&self, _: Fingerprint) {}
 
     /// Remembers a fingerprint. Admitting one twice changes nothing.
     fn admit(&mut self, fingerprint: Fingerprint);
 
-    /// Takes a candidate whose fingerprint `probe` answered with `Later`, until a merge.
+    /// Keeps a candidate whose fingerprint `probe` answered with `Later`, until a merge.
     fn defer(&mut self, fingerprint: Fingerprint, candidate: &Candidate<&str>, now: Time);
 
-    /// The next deferred candidate that was proved new, already admitted, each URL once.
+    /// Returns the next deferred candidate that was proved new. It is admitted already, and each
+    /// URL comes once.
     fn settle(&mut self) -> Option<Candidate>;
 
-    /// Candidates deferred and neither settled nor found known.
+    /// Returns the number of candidates that were deferred and neither settled nor found known.
     fn deferred_count(&self) -> usize;
 
-    /// No further fingerprint can be admitted.
+    /// Reports whether no further fingerprint can be admitted.
     fn is_full(&self) -> bool;
 
-    /// Asks, and remembers what is new: for callers that never refuse.
+    /// Asks, and remembers the fingerprint if it is new. This is for callers that never refuse.
     fn offer(&mut self, fingerprint: Fingerprint) -> Seen {
         let seen = self.probe(fingerprint);
         if seen == Seen::New {
@@ -73,22 +75,22 @@ pub trait Sieve {
     }
 }
 
-/// What the gates did, since the start.
+/// What the gates did since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SieveFigures {
     pub probe_count: u64,
-    /// Answered by the cache of recent fingerprints.
+    /// Probes that the cache of recent fingerprints answered.
     pub recent_hit_count: u64,
-    /// Answered "no" by the Bloom filter.
+    /// Probes that the Bloom filter answered with "no".
     pub bloom_no_count: u64,
-    /// Answered "maybe" by the Bloom filter, and new by the exact set.
+    /// Probes that the Bloom filter answered with "maybe", and the exact set with new.
     pub bloom_wrong_count: u64,
     pub url_count: usize,
     pub bloom_bit_count: usize,
 }
 
 impl SieveFigures {
-    /// Share of truly new URLs that the Bloom filter could not call new.
+    /// Returns the share of truly new URLs that the Bloom filter could not call new.
     pub fn bloom_wrong_rate(&self) -> f64 {
         let new_count = self.bloom_no_count + self.bloom_wrong_count;
         if new_count == 0 { 0.0 } else { self.bloom_wrong_count as f64 / new_count as f64 }
@@ -99,8 +101,9 @@ impl SieveFigures {
     }
 }
 
-/// All three gates in RAM: about 30 bytes a URL. Growth doubles, and rehashes everything in one go
-/// (some 20 ns a URL): crawls beyond a hundred million URLs a core want the sieve on disk.
+/// All three gates in RAM: about 30 bytes a URL. Growth doubles the tables and rehashes everything
+/// in one go (some 20 ns a URL), so crawls beyond a hundred million URLs a core need the sieve on
+/// disk.
 pub struct MemorySieve {
     recent: Recent,
     bloom: Bloom,
@@ -110,7 +113,7 @@ pub struct MemorySieve {
 }
 
 impl MemorySieve {
-    /// `url_count` is what it has room for before it first grows.
+    /// Makes a sieve with room for `url_count` URLs before it first grows.
     pub fn with_room_for(url_count: usize) -> MemorySieve {
         MemorySieve {
             recent: Recent::with_places(url_count.min(RECENT_FINGERPRINT_COUNT)),
@@ -197,8 +200,8 @@ impl Sieve for MemorySieve {
     }
 }
 
-/// A fingerprint is a hash already. The low half: the table takes its bucket from the low bits and
-/// its tag from the top seven, and both ends of a half are equally random.
+/// Returns the low half of a fingerprint, which is a hash already. The table takes its bucket from
+/// the low bits and its tag from the top seven, and both ends of a half are equally random.
 fn exact_hash(fingerprint: &u128) -> u64 {
     *fingerprint as u64
 }

@@ -1,4 +1,4 @@
-//! The frontier as a whole: its promises one by one. `model_tests` has the random ones.
+//! Tests of the frontier as a whole, one promise each. `model_tests` has the random ones.
 
 use super::*;
 use crate::base::WallTime;
@@ -252,10 +252,10 @@ fn a_host_comes_back_from_its_image_with_what_was_queued_in_flight_and_waiting()
     let back = again.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
     assert_eq!(again.host_eligible_at(back), Time::from_ms(500));
     assert_eq!(again.pending_url_count(), 4);
-    assert!(drain_urls(&mut again, Time::from_ms(499)).is_empty(), "its clock holds");
+    assert!(drain_urls(&mut again, Time::from_ms(499)).is_empty(), "its next-eligible time holds");
     let early = drain_urls(&mut again, Time::from_ms(500));
     let texts: Vec<&str> = early.iter().map(|queued| queued.url.as_str()).collect();
-    assert_eq!(texts, [first.url.as_str(), urls[2], urls[3]], "in flight first");
+    assert_eq!(texts, [first.url.as_str(), urls[2], urls[3]], "the URL in flight comes first");
     again.release(back, Time::ZERO);
     assert_eq!(drain_urls(&mut again, Time::from_ms(900)), [second]);
     for cut in 0..image.len() {
@@ -287,7 +287,7 @@ fn what_ended_or_was_tried_since_the_image_is_a_stale_copy_in_its_queue() {
     assert_eq!(again.readmit(&queued("/new", 0)), Some(back));
     assert_eq!(again.readmit(&queued("/new", 0)).map(|_| ()), Some(()));
     again.end_again(back, queued("/new", 0).url.fingerprint(&test_key()));
-    // The second image has the stale copies too: it may be read before they have been told apart.
+    // The second image has the stale copies too: it may be read before they have come up.
     let image = image_of(&again, back);
     let mut third = Frontier::<MemorySieve>::new(Caps::default(), test_key());
     third.unpack_host(&mut Unpack(&image), &Middle::Chunks, unwall).expect("an image");
@@ -309,7 +309,7 @@ fn each_host_carries_the_data_of_the_shard() {
     assert!(frontier.host_ids().all(|host| *frontier.host_data(host) == host.0 * 3));
 }
 
-/// Answers `Later` to all it does not know, as a sieve on disk may.
+/// A sieve that answers `Later` to every fingerprint that it does not know, as a sieve on disk may.
 #[derive(Default)]
 struct LateSieve {
     known: HashSet<Fingerprint>,
@@ -364,8 +364,8 @@ fn a_deferred_url_is_late_but_not_lost_nor_doubled() {
     assert!(frontier.is_drained());
 }
 
-/// Taken, tried again and again, given up: as a journal tells it without a checkpoint in between.
-/// Every step leaves a copy in a queue or among those that wait.
+/// The URL is taken, tried again and again, and given up, as a journal records it without a
+/// checkpoint in between. Every step leaves a copy in a queue or among the retries.
 #[test]
 fn of_all_copies_that_a_journal_leaves_only_the_one_put_back_is_handed_out() {
     let mut frontier = Frontier::<MemorySieve, ()>::new(Caps::default(), test_key());
@@ -412,5 +412,5 @@ fn a_stale_copy_that_waits_for_its_time_stays_one_when_the_queue_has_run_dry() {
     frontier.release(host, Time::ZERO);
     frontier.advance(Time::from_ms(50));
     assert_eq!(frontier.pop_ready(), Some(host));
-    assert_eq!(frontier.next_url(host), Next::Nothing, "tried less often than the journal knows");
+    assert_eq!(frontier.next_url(host), Next::Nothing, "the copy is stale");
 }

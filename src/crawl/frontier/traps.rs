@@ -1,22 +1,23 @@
 //! Traps: sites that make URLs without end, by mistake or on purpose.
 //!
-//! Three checks of a new URL, before it is queued. What fails one is dropped with its
-//! [`DropReason`]. Seeds, sitemaps and robots.txt are not checked: someone named them.
+//! Every new URL passes three checks before it is queued. A URL that fails one is dropped with its
+//! [`DropReason`]. Seeds, sitemaps and robots.txt are not checked, because someone named them.
 //!
 //! 1. The path has at most [`PATH_SEGMENT_COUNT_MAX`] segments.
-//! 2. None of them stands in it more than [`REPEATED_SEGMENT_COUNT_MAX`] times: relative links that
-//!    lead ever deeper (`/a/b/a/b/...`) repeat themselves.
+//! 2. No segment stands in the path more than [`REPEATED_SEGMENT_COUNT_MAX`] times: relative links
+//!    that lead ever deeper (`/a/b/a/b/...`) repeat themselves.
 //! 3. Its host has taken fewer URLs of its [`Skeleton`] than the cap.
 //!
-//! The third needs memory, so it begins when a host has [`SKELETON_WATCH_COUNT_MIN`] URLs: a small
-//! host costs nothing, a watched one 4 KiB. The table is space-saving counting (Metwally et al.,
-//! 2005) in sets of eight: a new shape takes the place of the rarest of its set and inherits that
-//! count as its error. Only what is certain, count less error, is held against the cap. So a shape
-//! is never cut early. It is cut late by at most the URLs taken before the watch began, and what
-//! was missed while others had its place.
+//! The third check needs memory, so it begins when a host has [`SKELETON_WATCH_COUNT_MIN`] URLs (or
+//! the cap, if that is less): a small host costs nothing, a watched one 4 KiB. The table is
+//! space-saving counting (Metwally et al., 2005) in sets of eight: a new shape takes the place of
+//! the rarest of its set and inherits that count as its error. Only the certain part, the count
+//! less the error, is held against the cap. So a shape is never cut early. It is cut late by at
+//! most the URLs taken before the watch began, and those that were missed while other shapes had
+//! its place.
 //!
-//! Owned by one core's frontier. Invariant: a table exists only for hosts that passed the watch
-//! count, and never grows.
+//! The frontier of one core owns the tables. Invariant: a table exists only for hosts that passed
+//! the watch count, and never grows.
 
 use super::DropReason;
 use super::host::HostId;
@@ -30,7 +31,7 @@ use crate::proto::url::{Skeleton, Text, Url};
 use hashbrown::HashMap;
 
 const SET_COUNT: usize = SKELETON_COUNT_MAX / SET_SIZE;
-/// Two cache lines.
+/// Shapes of one set, which take two cache lines.
 const SET_SIZE: usize = 8;
 
 pub struct Traps {
@@ -44,12 +45,13 @@ type Table = [[Shape; SET_SIZE]; SET_COUNT];
 #[derive(Clone, Copy, Default)]
 struct Shape {
     skeleton: u64,
-    /// URLs taken, and those that another shape had counted here before. Zero: the place is free.
+    /// URLs taken, with those that another shape had counted here before (`error_count`). Zero
+    /// means that the place is free.
     count: u32,
     error_count: u32,
 }
 
-/// Whether a URL that was found this way is checked.
+/// Reports whether a URL that was found this way is checked.
 pub fn is_checked(via: Via) -> bool {
     match via {
         Via::Link | Via::Redirect => true,
@@ -57,7 +59,7 @@ pub fn is_checked(via: Via) -> bool {
     }
 }
 
-/// The checks that need no memory.
+/// Makes the checks that need no memory of other URLs.
 pub fn check_path<T: Text>(url: &Url<T>) -> Result<(), DropReason> {
     let target = url.path_and_query().as_bytes();
     // Almost every URL ends here.
@@ -82,14 +84,15 @@ pub fn check_path<T: Text>(url: &Url<T>) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// In pieces whose count fits a byte: so the compiler counts 16 bytes at a time.
+/// Counts the slashes in pieces whose count fits a byte, so that the compiler counts 16 bytes at a
+/// time.
 fn slash_count(bytes: &[u8]) -> usize {
     let in_piece = |piece: &[u8]| piece.iter().map(|byte| u8::from(*byte == b'/')).sum::<u8>();
     bytes.chunks(usize::from(u8::MAX)).map(|piece| usize::from(in_piece(piece))).sum()
 }
 
 impl Traps {
-    /// `page_count_max`: URLs of one shape and host; zero is no limit.
+    /// `page_count_max` bounds the URLs of one shape and host; zero means no limit.
     pub fn new(page_count_max: u64) -> Traps {
         let watch_count_min = u32::try_from(page_count_max).unwrap_or(u32::MAX);
         Traps {
@@ -99,8 +102,8 @@ impl Traps {
         }
     }
 
-    /// Whether `host`, which has taken `taken_count` URLs, may take one of this shape. The shape is
-    /// for [`Traps::took`]; `None` while the host is not watched.
+    /// Reports whether `host`, which has taken `taken_count` URLs, may take one of this shape.
+    /// Returns the shape for [`Traps::took`]; `None` while the host is not watched.
     pub fn check(
         &self,
         host: HostId,
@@ -139,7 +142,7 @@ impl Traps {
         set[place].count = set[place].count.saturating_add(1);
     }
 
-    /// Packs the table of a host that is watched; nothing of one that is not.
+    /// Packs the table of a watched host, and nothing for a host that is not watched.
     pub fn pack(&self, host: HostId, pack: &mut Pack<'_>) {
         let Some(table) = self.tables.get(&host) else { return };
         for shape in table.iter().flatten() {
@@ -149,7 +152,7 @@ impl Traps {
         }
     }
 
-    /// Takes in what [`Traps::pack`] packed; `None` if it is something else.
+    /// Restores what [`Traps::pack`] packed; `None` if the image is something else.
     pub fn unpack(&mut self, host: HostId, image: &[u8]) -> Option<()> {
         if image.is_empty() {
             return Some(());
@@ -164,12 +167,12 @@ impl Traps {
         image.is_empty().then_some(())
     }
 
-    /// Whether the shapes of a host's URLs are counted.
+    /// Reports whether the shapes of a host's URLs are counted.
     pub fn is_watched(&self, host: HostId) -> bool {
         self.tables.contains_key(&host)
     }
 
-    /// Hosts whose shapes are counted.
+    /// Returns the number of hosts whose shapes are counted.
     pub fn watched_count(&self) -> usize {
         self.tables.len()
     }
@@ -205,7 +208,7 @@ mod tests {
         frontier.offer(Candidate { url, depth: 3, class, via, trail }, Time::ZERO)
     }
 
-    /// Offers links until one is refused; says how many were queued, and why it ended.
+    /// Offers links until one is refused; returns how many were queued, and why it ended.
     fn taken(
         frontier: &mut Frontier<MemorySieve>,
         targets: impl Iterator<Item = String>,
@@ -226,7 +229,7 @@ mod tests {
         assert_eq!(why, Some(DropReason::SkeletonFull));
         assert_eq!(count, CAP + u64::from(SKELETON_WATCH_COUNT_MIN));
         let dropped = frontier.figures().dropped_count[DropReason::SkeletonFull as usize];
-        assert_eq!(dropped, 1, "counted");
+        assert_eq!(dropped, 1, "the drop is counted");
         assert_eq!(
             offer(&mut frontier, "/about", Via::Link),
             Offered::Queued,
@@ -288,8 +291,8 @@ mod tests {
         assert_eq!(watched.watched_host_count(), 1);
     }
 
-    /// A table full of shapes that were seen more often than the cap holds none of it against
-    /// another.
+    /// A table full of shapes that were seen more often than the cap holds none of their counts
+    /// against another shape.
     #[test]
     fn a_shape_that_comes_late_has_its_share_as_well() {
         const SMALL_CAP: u64 = 10;
@@ -306,8 +309,8 @@ mod tests {
         assert_eq!(traps.check(host, 1_000, || Skeleton(7)), Err(DropReason::SkeletonFull));
     }
 
-    /// Against exact counts, in a table that is full, with far more shapes than places: never
-    /// early, and late by no more than the others of its set could push it out.
+    /// Compares with exact counts, in a full table with far more shapes than places: a shape is
+    /// never cut early, and cut late by no more than the others of its set could push it out.
     #[test]
     fn a_shape_among_thousands_is_never_cut_early_and_not_much_later() {
         let mut traps = Traps::new(CAP);

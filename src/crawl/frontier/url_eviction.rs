@@ -1,10 +1,11 @@
-//! Room for better URLs: when the queues are full, the newest URL of the lowest class gives way, or
-//! the newest chunk of them where these are on disk.
+//! URL eviction: when the queues are full, the newest URL of the lowest class gives way to a better
+//! one, or the newest chunk of such URLs where these are on disk.
 //!
-//! Owns, per class, a list of hosts that have (or had) URLs of it. In: hosts, as they queue. Out:
-//! the host that gives up a URL next, each in its turn. Invariant: every host with a URL of a class
-//! is listed in it, once; a bit in the host says so. Entries of hosts whose queue has drained since
-//! are found out when their turn comes, so a push or a pop costs nothing here.
+//! This module owns, per class, a list of hosts that have (or had) URLs of it. Hosts flow in as
+//! their URLs are queued. The host that gives up a URL next flows out, each in its turn. Invariant:
+//! every host with a URL of a class is listed in that class once; a bit in the host says so. A host
+//! whose queue has drained since stays listed until its turn comes, so that a push or a pop costs
+//! nothing here. Only its own core touches it.
 
 use super::host::HostId;
 use super::sieve::Sieve;
@@ -46,7 +47,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Ok(())
     }
 
-    /// Drops the newest URLs of `class`, of which there are some, from the host whose turn it is.
+    /// Drops the newest URL of `class`, or the newest chunk of them, from the host whose turn it
+    /// is. URLs of `class` must be queued.
     fn evict_one(&mut self, class: Class) {
         while let Some(host) = self.eviction.next(class) {
             let from = &mut self.hosts[host];

@@ -1,11 +1,12 @@
 //! The ready wheel: hosts by the time at which they may next be asked.
 //!
-//! Owns a hierarchical timing wheel of 1 ms ticks. In: hosts with times, any future, the past
-//! included. Out: due hosts in order of tick, first in first out within one. Invariants: a host is
-//! in the wheel at most once; it comes out no earlier than its time and within a tick of it.
+//! This module owns a hierarchical timing wheel of 1 ms ticks. Hosts flow in with any time, future
+//! or past. Due hosts flow out in order of tick, first in first out within one tick. Invariants: a
+//! host is in the wheel at most once; it comes out no earlier than its time and within a tick of
+//! it. Only its own core touches it.
 //!
-//! 1. Eight levels of 64 slots, six bits of the tick each: 48 bits, more than [`Time`] can hold, so
-//!    there is no overflow list and no far future that is treated specially.
+//! 1. There are eight levels of 64 slots, six bits of the tick each: 48 bits, more than [`Time`]
+//!    can hold, so there is no overflow list and no far future that is treated specially.
 //! 2. A tick lives at the level of its highest digit that differs from the wheel's own `elapsed`
 //!    tick. As `elapsed` enters a slot of a level above zero, the slot's hosts move down at once.
 //!    So a host's place follows from its tick and `elapsed`, and cancelling needs no search.
@@ -26,7 +27,7 @@ const _: () = assert!(u64::MAX / TICK_NS < 1 << (LEVEL_COUNT * SLOT_BITS));
 
 pub struct Wheel {
     heads: Box<[[u32; SLOT_COUNT]; LEVEL_COUNT]>,
-    /// Bit `slot` of `occupied[level]`: that list is not empty.
+    /// Bit `slot` of `occupied[level]` is set while that list is not empty.
     occupied: [u64; LEVEL_COUNT],
     /// The note is the host's tick.
     links: Links<u64>,
@@ -62,7 +63,7 @@ impl Wheel {
         self.count += 1;
     }
 
-    /// Takes a host out; false if it is not in the wheel.
+    /// Removes a host; returns false if it is not in the wheel.
     pub fn cancel(&mut self, host: HostId) -> bool {
         let Some(tick) = self.links.note(host.0) else { return false };
         let Place { level, slot, .. } = self.place(tick);
@@ -72,7 +73,7 @@ impl Wheel {
         true
     }
 
-    /// The next host due at `now`, if any. Call until `None`.
+    /// Returns the next host that is due at `now`, if any. Call it until it returns `None`.
     pub fn pop_due(&mut self, now: Time) -> Option<HostId> {
         let now_tick = now.0 / TICK_NS;
         while let Some(Place { level, slot, start }) = self.first_place() {
@@ -89,12 +90,12 @@ impl Wheel {
             self.count -= 1;
             return due.map(HostId);
         }
-        // Nothing starts before `now_tick`, so no host's digits are passed by.
+        // No list starts at or before `now_tick`, so no host's tick is passed by.
         self.elapsed = self.elapsed.max(now_tick);
         None
     }
 
-    /// The next two of those that are due together, if any are.
+    /// Returns the next two of the hosts that are due together, if there are any.
     pub fn upcoming(&self) -> Option<[HostId; 2]> {
         let Place { slot, level: 0, .. } = self.first_place()? else { return None };
         let first = self.heads[0][slot];
@@ -103,13 +104,15 @@ impl Wheel {
         Some([HostId(first), HostId(second)])
     }
 
-    /// No host is due before this; a host far off makes it earlier than its own time.
+    /// Returns a time before which no host is due. It may be earlier than the first host's own time
+    /// if that host is far off.
     pub fn next_due(&self) -> Option<Time> {
         self.first_place().map(|place| Time::from_ms(place.start))
     }
 
-    /// When the first host of the next list is due, by as many of them as are looked at. Unlike
-    /// [`Wheel::next_due`] it is the time of a host, and not that at which the list begins.
+    /// Returns the earliest time among the hosts of the next list, of which the first
+    /// [`WHEEL_LOOK_COUNT_MAX`] are looked at. Unlike [`Wheel::next_due`] it is the time of a host,
+    /// and not that at which the list begins.
     pub fn first_due(&self) -> Option<Time> {
         let Place { level, slot, .. } = self.first_place()?;
         let first = self.heads[level][slot];

@@ -1,4 +1,4 @@
-//! A journal file written in one go, by whoever holds the crawl's lock while no crawl runs.
+//! Adds a journal file in one go, for whoever holds the crawl's lock while no crawl runs.
 
 use super::file::{FileKind, FileName};
 use super::frame::{self, Frame};
@@ -7,7 +7,7 @@ use crate::base::limits::JOURNAL_FRAME_BYTES;
 use crate::io::{Disk, DiskError, File};
 use std::path::Path;
 
-/// Adds file `name` with `entries`, numbered from `first_lsn` on: behind all that
+/// Adds file `name` with `entries`, numbered from `first_lsn` on: they come behind all that
 /// [`super::replay`] has read and made durable. The file has its name only when all of it is
 /// durable: after a power cut it is there or it is not. It begins with `again`, the last frame of
 /// the journal before it, which is not proven durable ([`super::Replayed::unproven`]).

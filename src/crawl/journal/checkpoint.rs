@@ -1,4 +1,5 @@
-//! Checkpoints: written aside, proven, named; and which older files a new one makes useless.
+//! Checkpoints: writes them under a temporary name, reads them back and names them; reads them
+//! after a restart; removes the older files that a new one makes useless.
 
 use super::file::{self, FileKind, FileName};
 use super::frame::{self, End, FrameReader};
@@ -38,14 +39,14 @@ impl<F: File> CheckpointWriter<F> {
         Ok(CheckpointWriter { name, file, buffer, entry_count: 0, written_count: 0, size_bytes })
     }
 
-    /// Adds an entry. True if it is time to [`CheckpointWriter::flush`].
+    /// Adds an entry. Returns true if it is time to [`CheckpointWriter::flush`].
     pub fn push(&mut self, entry: &Entry) -> bool {
         entry.push(&mut self.buffer);
         self.entry_count += 1;
         self.buffer.len() >= CHECKPOINT_FRAME_BYTES
     }
 
-    /// Writes what was added; says how many bytes it was.
+    /// Writes what was added; returns how many bytes it was.
     pub async fn flush(&mut self) -> Result<usize, JournalError> {
         frame::seal(&mut self.buffer, self.name.sequence, self.written_count, self.entry_count);
         let full = std::mem::take(&mut self.buffer);
@@ -59,7 +60,8 @@ impl<F: File> CheckpointWriter<F> {
         Ok(size_bytes)
     }
 
-    /// Makes it durable, reads it back, and gives it its name. Its last entry has been added.
+    /// Makes the checkpoint durable, reads it back, and gives it its name. Its last entry must have
+    /// been added. Returns its size in bytes.
     pub async fn finish<D: Disk<File = F>>(
         mut self,
         disk: &D,
@@ -77,8 +79,8 @@ impl<F: File> CheckpointWriter<F> {
     }
 }
 
-/// Reads a checkpoint entry by entry. Whatever is wrong with it is an error, and what was read by
-/// then is not to be used.
+/// A reader of a checkpoint, entry by entry. Whatever is wrong with the file is an error, and what
+/// was read by then must not be used.
 pub struct CheckpointReader<F> {
     frames: FrameReader<F>,
     entries: VecDeque<Entry>,
@@ -105,13 +107,13 @@ impl<F: File> CheckpointReader<F> {
         Ok(CheckpointReader { frames, entries: VecDeque::new(), entry_count: 0, has_end: false })
     }
 
-    /// The next entry; `None` behind the last.
+    /// Returns the next entry; `None` behind the last.
     pub async fn next(&mut self) -> Result<Option<Entry>, JournalError> {
         while self.entries.is_empty() {
             let frame = match self.frames.next().await? {
                 Ok(frame) => frame,
                 Err(End::Clean) if self.has_end => return Ok(None),
-                Err(End::Clean) => return Err(self.damaged("it ends before its end")),
+                Err(End::Clean) => return Err(self.damaged("the last entry is missing")),
                 Err(End::Torn | End::Damaged) => return Err(self.damaged("a frame is damaged")),
             };
             if frame.first_lsn != self.entry_count || self.has_end {
@@ -120,7 +122,7 @@ impl<F: File> CheckpointReader<F> {
             self.entry_count += u64::from(frame.entry_count);
             for entry in frame.entries() {
                 let entry = entry.and_then(|(kind, body)| Entry::read(kind, body));
-                let entry = entry.ok_or_else(|| self.damaged("an entry makes no sense"))?;
+                let entry = entry.ok_or_else(|| self.damaged("an entry cannot be decoded"))?;
                 self.has_end = matches!(entry, Entry::Finished { .. });
                 self.entries.push_back(entry);
             }
@@ -128,19 +130,19 @@ impl<F: File> CheckpointReader<F> {
         Ok(self.entries.pop_front())
     }
 
-    /// Reads on to the end.
+    /// Reads on to the end, so that all of the checkpoint is checked.
     pub async fn read_out(mut self) -> Result<(), JournalError> {
         while self.next().await?.is_some() {}
         Ok(())
     }
 
-    /// Names this file as the one at fault.
+    /// Returns an error that names this file as damaged.
     pub fn damaged(&self, what: &'static str) -> JournalError {
         JournalError::damaged(&self.frames.name.text(), what, self.frames.at)
     }
 }
 
-/// The checkpoints of a generation that have their name, newest first.
+/// Returns the checkpoints of a generation that have their own name, newest first.
 pub async fn newest_first(
     disk: &impl Disk,
     directory: &Path,
@@ -151,7 +153,7 @@ pub async fn newest_first(
     Ok(names)
 }
 
-/// Removes what the checkpoints from `oldest` on do not need: older ones, attempts at any, journals
+/// Removes what the checkpoints from `oldest` on do not need: older ones, unfinished ones, journals
 /// before `first_journal`, and whatever belongs to an earlier generation.
 pub async fn remove_before(
     disk: &impl Disk,
@@ -194,7 +196,7 @@ async fn remove_if(
     Ok(())
 }
 
-/// Removes all that a generation has left, which no manifest names.
+/// Removes all files of a generation, which no manifest may name.
 pub async fn remove_generation(
     disk: &impl Disk,
     directory: &Path,

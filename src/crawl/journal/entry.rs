@@ -1,4 +1,4 @@
-//! Entries: what the journal says of a change, and a checkpoint of a thing.
+//! Entries. Each records a change in the journal, or a piece of the state in a checkpoint.
 
 use super::frame;
 use crate::base::WallTime;
@@ -8,44 +8,45 @@ use crate::proto::url::{Fingerprint, HostKey, Text};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A URL was taken: it is known, and in its host's queue.
+    /// A URL was taken: it is known, and it is in its host's queue.
     Admitted(Queued),
-    /// A URL came to its end. Its record and its links were durable before this was written.
+    /// A URL has ended. Its record and its links were durable before this was written.
     Ended { host: HostKey, fingerprint: Fingerprint, outcome: Outcome, is_page: bool },
-    /// As `Ended`, in vain: for the list of dead letters.
+    /// The same as `Ended`, for a URL that was given up: it is for the list of dead letters.
     Dead { queued: Queued, outcome: Outcome, at: WallTime },
-    /// A URL waits for another try, in place of the queued one.
+    /// A URL waits for another try. This replaces the copy that was queued.
     Retried { queued: Queued, at: WallTime },
-    /// A host asked us to stay away until then.
+    /// A host asked us to stay away until this time.
     Waiting { host: HostKey, until: WallTime },
     /// What is known of an origin's robots.txt.
     Robots { origin: String, image: Vec<u8> },
-    /// How an origin fails; empty if it does no longer.
+    /// How an origin fails; empty if it fails no longer.
     Health { origin: String, image: Vec<u8> },
 
-    /// A URL that had come to its end was put back into its host's queue, by an operator.
+    /// An operator has put a URL that had ended back into its host's queue.
     Revived(Queued),
-    /// A host is in RAM without a URL that was taken: another's robots.txt led to it. What is said
-    /// of it later is said of a host that is known.
+    /// A host is in RAM although no URL of it was taken: another host's robots.txt led to it. This
+    /// entry makes the host known to later entries about it.
     Met { origin: String },
-    /// A run of the crawl began: the process that writes this journal.
+    /// A run of the crawl began, in the process that writes this journal.
     RunBegan,
 
-    /// Begins a checkpoint: entries of the journal up to `cut_lsn` are in it, those of `sequence`
+    /// Begins a checkpoint. Journal entries up to `cut_lsn` are in it; those of file `cut_sequence`
     /// and later files are not.
     Begun { shard: u16, cut_lsn: u64, cut_sequence: u64, at: WallTime },
-    /// A run of URL seen.
+    /// A run of URL-seen: a file of fingerprints.
     Run { image: Vec<u8> },
     /// A segment of queue tails.
     Segment { image: Vec<u8> },
-    /// Hosts that are not in RAM, as they were at the cut and at the last entry of each before it.
+    /// Cold hosts, which are not in RAM, as they were at the cut: each as its last entry before the
+    /// cut left it.
     Cold { image: Vec<u8> },
     /// A host, as it was after entry `lsn`.
     Host { lsn: u64, image: Vec<u8> },
-    /// What the crawl has amounted to, with the ends that the journal has up to entry `lsn`; and
-    /// whether the crawl had been told to end: what comes after is another run.
+    /// The totals of the crawl, with the ends that the journal has up to entry `lsn`. `is_last`
+    /// says that the crawl had been told to end: what comes after is another run.
     Totals { lsn: u64, is_last: bool, image: Vec<u8> },
-    /// Ends a checkpoint: entries up to `lsn` had been made when its last host was written.
+    /// Ends a checkpoint. Entries up to `lsn` had been made when its last host was written.
     Finished { host_count: u64, lsn: u64 },
 }
 
@@ -67,16 +68,17 @@ const FINISHED: u8 = 36;
 const COLD: u8 = 37;
 const TOTALS: u8 = 38;
 
-/// Said of every URL that is taken: room for all of it at once.
+/// Appends an `Admitted` entry. It is written for every URL that is taken, so the room for all of
+/// it is made at once.
 pub fn push_admitted<T: Text>(out: &mut Vec<u8>, queued: &Queued<T>) {
     out.reserve(FRAMING_BYTES_MAX + queued.url.as_str().len() + 8 * queued.trail.len());
     frame::push(out, ADMITTED, |pack| queued.pack(pack));
 }
 
-/// What a queued URL takes beside its text and its trail.
+/// Bytes that a queued URL takes at most beside its text and its trail.
 const FRAMING_BYTES_MAX: usize = 32;
 
-/// `is_page`: it brought a page, which is counted as one.
+/// Appends an `Ended` entry. `is_page` says that the URL brought a page, which is counted as one.
 pub fn push_ended(
     out: &mut Vec<u8>,
     host: HostKey,
@@ -162,7 +164,7 @@ impl Entry {
         }
     }
 
-    /// Reads what [`Entry::push`] wrote; `None` if it is something else.
+    /// Reads what [`Entry::push`] wrote; `None` if the body is something else.
     pub(super) fn read(kind: u8, body: &[u8]) -> Option<Entry> {
         let mut rest = Unpack(body);
         let entry = Entry::read_body(kind, &mut rest)?;

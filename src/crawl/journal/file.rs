@@ -5,15 +5,16 @@
 //! | magic | 8 |
 //! | version, generation | 4 each |
 //! | sequence | 8 |
-//! | of a journal: the number of its first entry; else zero | 8 |
+//! | for a journal the number of its first entry, otherwise zero | 8 |
 //! | checksum (xxh3 of all before) | 8 |
 //!
-//! Checksums of our own files have no key: they are against decay, and no stranger writes them.
+//! Checksums of our own files have no key: they guard against decay, and no stranger writes these
+//! files.
 //!
-//! A state file gets its name when what it must have is durable: a journal its head, a checkpoint
-//! all of it. So a file without a sound head, an empty one too, is never what a crash has left: it
-//! is damage. A head says which entries the files before it must have, so that one of those that
-//! was emptied, or is gone, is missed.
+//! A state file gets its name when the part that it must have is durable: for a journal its head,
+//! for a checkpoint all of it. So a crash never leaves a file without a sound head, or an empty
+//! file: such a file is damage. A head says which entries the files before it must have, so that
+//! one of those that was emptied or removed is noticed.
 
 use super::JournalError;
 use crate::base::pack::{Pack, Unpack};
@@ -21,9 +22,9 @@ use crate::io::Disk;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// 2: how an origin fails is kept with what its failures say of it.
-/// 3: an end says whether it brought a page, a run its beginning, a checkpoint the totals.
-/// 4: heads say which entries are before them.
+/// Since version 2, how an origin fails is kept with what its failures say of it. Since version 3,
+/// an end says whether it brought a page, a run records its beginning, and a checkpoint has the
+/// totals. Since version 4, a head says which entries are before it.
 pub(super) const VERSION: u32 = 4;
 pub(super) const HEAD_BYTES: usize = 40;
 
@@ -59,7 +60,7 @@ impl FileName {
         }
     }
 
-    /// Under this name a checkpoint is written until it is proven.
+    /// Returns the temporary name under which the file is written until it gets its own.
     pub(super) fn aside(self) -> String {
         format!("{}.open", self.text())
     }
@@ -77,11 +78,11 @@ impl FileName {
             generation: generation.parse().ok()?,
             sequence: sequence.parse().ok()?,
         };
-        // One file, one name: `+1` and `01` are not ours.
+        // Each file has one name: numbers such as `+1` and `01` are not ours.
         (name.text() == text).then_some(name)
     }
 
-    /// `first_lsn`: entries before it are in the files before this one.
+    /// Returns the head of this file. Entries before `first_lsn` are in the files before this one.
     pub(super) fn head(self, first_lsn: u64) -> Vec<u8> {
         let mut head = Vec::with_capacity(HEAD_BYTES);
         let mut pack = Pack(&mut head);
@@ -95,7 +96,7 @@ impl FileName {
         head
     }
 
-    /// Whether `head` is this file's: the number of its first entry.
+    /// Checks that `head` is this file's; returns the number of its first entry.
     pub(super) fn check_head(self, head: &[u8]) -> Result<u64, JournalError> {
         let damaged = |what| JournalError::damaged(&self.text(), what, 0);
         if let Some(version) = old_version(head) {
@@ -103,7 +104,7 @@ impl FileName {
         }
         let (signed, checksum) = head.split_at_checked(HEAD_BYTES - 8).ok_or_else(|| {
             let is_empty = head.is_empty();
-            damaged(if is_empty { "it was emptied" } else { "it is cut short in its head" })
+            damaged(if is_empty { "the file was emptied" } else { "the head is cut short" })
         })?;
         if checksum != xxh3_64(signed).to_le_bytes() {
             return Err(damaged("the head is damaged"));
@@ -116,20 +117,20 @@ impl FileName {
         let mut rest = Unpack(signed.get(HEAD_BYTES - 16..).unwrap_or_default());
         let first_lsn = rest.u64().unwrap_or(0);
         if head[..HEAD_BYTES] != self.head(first_lsn) {
-            return Err(damaged("it is another file under this name"));
+            return Err(damaged("the head is another file's"));
         }
         Ok(first_lsn)
     }
 }
 
-/// The version of a sound head of the first form, which was shorter.
+/// Returns the version of a sound head of the shorter form that versions 1 to 3 had.
 fn old_version(head: &[u8]) -> Option<u32> {
     let (signed, checksum) = head.get(..32)?.split_at(24);
     let version = Unpack(signed.get(8..)?).u32()?;
     (checksum == xxh3_64(signed).to_le_bytes() && version < VERSION).then_some(version)
 }
 
-/// The state files of `kind` and `generation` in `directory`, oldest first.
+/// Returns the state files of `kind` and `generation` in `directory`, oldest first.
 pub(super) async fn list(
     disk: &impl Disk,
     directory: &Path,

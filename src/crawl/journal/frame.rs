@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 pub(super) const FRAME_HEAD_BYTES: usize = 32;
 const MAGIC: [u8; 4] = *b"nFRM";
 
-/// A buffer with room for a frame's head, ready for entries.
+/// Clears a buffer and leaves room for a frame's head, so that entries can be added.
 pub(super) fn begin(buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.resize(FRAME_HEAD_BYTES, 0);
@@ -61,7 +61,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Kind and body of each entry; an error stands for a payload that is not what it claims.
+    /// Returns kind and body of each entry; `None` stands for a payload that is not what it claims.
     pub(super) fn entries(&self) -> impl Iterator<Item = Option<(u8, &[u8])>> {
         let mut rest = Unpack(&self.payload);
         (0..self.entry_count).map(move |_| Some((rest.u8()?, rest.bytes()?)))
@@ -73,7 +73,7 @@ impl Frame {
         (FRAME_HEAD_BYTES + self.payload.len()) as u64
     }
 
-    /// The frame as bytes, for another file.
+    /// Returns the frame as bytes, for another file.
     pub(super) fn sealed(&self, sequence: u64) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FRAME_HEAD_BYTES + self.payload.len());
         begin(&mut bytes);
@@ -87,13 +87,13 @@ impl Frame {
 pub(super) enum End {
     /// The file ends where the last frame does.
     Clean,
-    /// What follows is no frame, and none comes behind it.
+    /// What follows is no frame, and no frame comes behind it.
     Torn,
-    /// What follows is no frame, but one comes behind it.
+    /// What follows is no frame, but a frame comes behind it.
     Damaged,
 }
 
-/// Reads a file's frames in order.
+/// A reader of a file's frames, in their order.
 pub(super) struct FrameReader<F> {
     pub(super) name: FileName,
     file: F,
@@ -101,7 +101,7 @@ pub(super) struct FrameReader<F> {
 }
 
 impl<F: File> FrameReader<F> {
-    /// Opens the file at `path`. Its head is for [`FrameReader::check_head`].
+    /// Opens the file at `path`. Its head is checked by [`FrameReader::check_head`].
     pub(super) async fn open<D: Disk<File = F>>(
         disk: &D,
         path: &Path,
@@ -111,7 +111,7 @@ impl<F: File> FrameReader<F> {
         Ok(FrameReader { name, file, at: HEAD_BYTES as u64 })
     }
 
-    /// The number of the file's first entry, if its head is sound.
+    /// Returns the number of the file's first entry, if its head is sound.
     pub(super) async fn check_head(&self) -> Result<u64, JournalError> {
         self.name.check_head(&self.read(0, HEAD_BYTES).await?)
     }
@@ -132,7 +132,7 @@ impl<F: File> FrameReader<F> {
         Ok(Err(if behind.is_some() { End::Damaged } else { End::Torn }))
     }
 
-    /// The next whole frame, whatever lies before it.
+    /// Returns the next whole frame, whatever lies before it.
     pub(super) async fn next_sound(&mut self) -> Result<Option<Frame>, JournalError> {
         let (at, frame) = match self.frame_at(self.at).await? {
             Some(frame) => (self.at, frame),
@@ -165,7 +165,8 @@ impl<F: File> FrameReader<F> {
         Ok(is_whole.then_some(Frame { first_lsn, entry_count, payload }))
     }
 
-    /// Looks for a whole frame behind the place where one should be: where it is.
+    /// Looks for a whole frame behind the place where one should be; returns where it is, and the
+    /// frame.
     async fn frame_behind(&self) -> Result<Option<(u64, Frame)>, JournalError> {
         let mut at = self.at + 1;
         while at < self.file.size() {

@@ -1,7 +1,9 @@
-//! The journal as it is written: entries in, numbers out, durability to wait for.
+//! The journal as it is written: entries flow in, their numbers flow out, and a caller can wait
+//! until an entry is durable.
 //!
-//! [`Journal::append`] only copies into a buffer. One task per journal does all I/O, in order:
-//! append a frame, sync it, begin a new file when asked to. No borrow is held across an await.
+//! [`Journal::append`] only copies into a buffer. One task per journal does all I/O, in order: it
+//! appends a frame, syncs it, and begins a new file when asked to. No borrow is held across an
+//! await.
 
 use super::JournalError;
 use super::file::{FileKind, FileName};
@@ -18,22 +20,23 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a journal needs of a world: no network.
+/// What a journal needs of a world. It needs no network.
 pub trait JournalWorld: Clock + Spawn + Disk + Clone + 'static {}
 
 impl<W: Clock + Spawn + Disk + Clone + 'static> JournalWorld for W {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalSettings {
-    /// Entries are synced at least so long after they came.
+    /// The sync of an entry begins at most this long after the entry came.
     pub sync_ms: u64,
     pub generation: u32,
-    /// Of the first file, and of its first entry.
+    /// The sequence of the first file.
     pub sequence: u64,
+    /// The number of the first entry.
     pub first_lsn: u64,
 }
 
-/// Dropping it without [`Journal::close`] ends it as a crash would.
+/// A shard's journal. Dropping it without [`Journal::close`] ends it as a crash would.
 pub struct Journal<W: JournalWorld> {
     shared: Rc<Shared<W>>,
 }
@@ -43,16 +46,16 @@ struct Shared<W> {
     directory: PathBuf,
     sync_span: Duration,
     state: RefCell<State>,
-    /// Something is to be done.
+    /// The notification that wakes the task when there is something to do.
     work: Notify,
     durable: Watermark,
-    /// Rises whenever the task has done something, or failed to.
+    /// A count that rises whenever the task has done something, or has failed to.
     round: Watermark,
 }
 
 /// Entries that become one frame.
 struct Group {
-    /// With room for the frame's head.
+    /// The bytes of the frame, which begin with room for its head.
     buffer: Vec<u8>,
     first_lsn: u64,
     entry_count: u32,
@@ -67,13 +70,13 @@ struct State {
     filling: Group,
     /// When the first entry of `filling` came.
     since: Option<Time>,
-    /// Behind each other, before `filling`.
+    /// Groups and new files in their order; all of them come before `filling`.
     items: VecDeque<Item>,
     pending_bytes: usize,
-    /// Bytes of entries since the last new file that was asked for.
+    /// Bytes of entries since the last new file was asked for.
     cut_bytes: u64,
     file_name: FileName,
-    /// Everything up to here is wanted at once.
+    /// Entries up to this number are to be synced at once.
     sync_wanted: u64,
     rotated_count: u64,
     failed: Option<JournalError>,
@@ -112,7 +115,7 @@ impl Group {
 }
 
 impl<W: JournalWorld> Journal<W> {
-    /// Begins a journal with a new file in `directory`, which is made if it is missing. The file
+    /// Begins a journal with a new file in `directory`, which is created if it is missing. The file
     /// begins with `again`, a frame that is not proven durable elsewhere.
     pub async fn create(
         world: &W,
@@ -154,7 +157,7 @@ impl<W: JournalWorld> Journal<W> {
         Ok(Journal { shared })
     }
 
-    /// Adds the entry that `push` writes, and gives its number.
+    /// Adds the entry that `push` writes, and returns its number.
     pub fn append(&self, push: impl FnOnce(&mut Vec<u8>)) -> u64 {
         let shared = &self.shared;
         let mut state = shared.state.borrow_mut();
@@ -178,22 +181,23 @@ impl<W: JournalWorld> Journal<W> {
         lsn
     }
 
-    /// The number of the last entry.
+    /// Returns the number of the last entry.
     pub fn lsn(&self) -> u64 {
         self.shared.state.borrow().lsn()
     }
 
-    /// Entries up to this number survive a power cut.
+    /// Returns the number up to which entries survive a power cut.
     pub fn durable_lsn(&self) -> u64 {
         self.shared.durable.level()
     }
 
-    /// Resolves once the entry with this number survives a power cut, and not while the disk fails.
+    /// Resolves once the entry with this number survives a power cut, which cannot be while the
+    /// disk fails.
     pub async fn durable(&self, lsn: u64) {
         self.shared.durable.reached(lsn).await;
     }
 
-    /// Makes all entries durable now, without waiting for the group, or says why not.
+    /// Makes all entries durable now, without waiting for the group. Returns an error if it cannot.
     pub async fn sync(&self) -> Result<(), JournalError> {
         let lsn = self.lsn();
         self.shared.state.borrow_mut().sync_wanted = lsn;
@@ -201,7 +205,8 @@ impl<W: JournalWorld> Journal<W> {
         self.wait(|shared| shared.durable.level() >= lsn).await
     }
 
-    /// Entries from now on go to a new file: the last number before, and the file's sequence.
+    /// Begins a new file for entries from now on. Returns the number of the last entry before it,
+    /// and the file's sequence.
     pub async fn rotate(&self) -> Result<(u64, u64), JournalError> {
         let (lsn, rotated_count) = {
             let mut state = self.shared.state.borrow_mut();
@@ -216,23 +221,23 @@ impl<W: JournalWorld> Journal<W> {
         Ok((lsn, self.shared.state.borrow().file_name.sequence))
     }
 
-    /// Bytes of entries since the last [`Journal::rotate`].
+    /// Returns the bytes of entries since the last [`Journal::rotate`].
     pub fn size_bytes(&self) -> u64 {
         self.shared.state.borrow().cut_bytes
     }
 
-    /// So much is not durable that nothing should be begun that adds to it.
+    /// Reports whether so much is not durable that nothing should be begun that adds to it.
     pub fn is_backed_up(&self) -> bool {
         self.shared.state.borrow().pending_bytes >= JOURNAL_PENDING_BYTES_MAX
     }
 
-    /// Why the journal stands still, if it does.
+    /// Returns why the journal stands still, if it does.
     pub fn failure(&self) -> Option<JournalError> {
         self.shared.state.borrow().failed.clone()
     }
 
-    /// After an error of the disk, once there is reason to think that it is well again: writes all
-    /// that is not durable to a new file, and goes on.
+    /// Goes on after an error of the disk, once there is reason to think that the disk works again:
+    /// writes all that is not durable to a new file.
     pub async fn recover(&self) -> Result<(), JournalError> {
         {
             let mut state = self.shared.state.borrow_mut();
@@ -248,7 +253,7 @@ impl<W: JournalWorld> Journal<W> {
         self.failure().map_or(Ok(()), Err)
     }
 
-    /// Makes all entries durable; the journal takes no more.
+    /// Makes all entries durable. The journal takes no more entries after this.
     pub async fn close(&self) -> Result<(), JournalError> {
         self.sync().await?;
         self.shared.state.borrow_mut().closing = true;
@@ -372,7 +377,7 @@ impl<W: JournalWorld> Task<W> {
         }
     }
 
-    /// Whatever became of the file before is left as it is.
+    /// Begins the next file. The file before it is left as it is, whatever became of it.
     async fn begin_file(&mut self) -> Result<(), JournalError> {
         let shared = &self.shared;
         let name = {
@@ -380,14 +385,14 @@ impl<W: JournalWorld> Task<W> {
             state.file_name.sequence += 1;
             state.file_name
         };
-        // What no sync has proven goes to this file again.
+        // What no sync has proven is written to this file again.
         let first_lsn = shared.durable.level() + 1;
         self.file = create_file(&shared.world, &shared.directory, name, first_lsn, None).await?;
         Ok(())
     }
 }
 
-/// Begins file `name`: its head, and the frame that goes into it again. It has its name only when
+/// Begins file `name` with its head and the frame that is written again. It has its name only when
 /// these are durable, so a file under a journal's name is never empty.
 async fn create_file<D: Disk>(
     disk: &D,
@@ -399,7 +404,7 @@ async fn create_file<D: Disk>(
     let aside = name.aside();
     let path = directory.join(&aside);
     match disk.remove(&path).await {
-        // What is left of an attempt.
+        // An earlier attempt may have left a file.
         Ok(()) | Err(DiskError::NotFound) => {}
         Err(error) => return Err(JournalError::disk("remove", &aside)(error)),
     }

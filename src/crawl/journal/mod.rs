@@ -1,18 +1,21 @@
-//! What makes a crawl survive a power cut: a journal of what changed, and checkpoints of all there
-//! is. One of each per shard, in `state/shard-NN/`.
+//! The journal and the checkpoints, by which a crawl survives a power cut: a journal holds what has
+//! changed, a checkpoint holds the whole state. Each shard writes its own, in `state/shard-NN/`.
 //!
-//! Owns the two files' form and their life on disk; what the entries mean is the shard's business.
-//! In: [`Entry`]s. Out: the promise that entries up to a number survive ([`Journal::durable`]), and
-//! after a restart the entries again ([`CheckpointReader`], [`replay`]). Touched by one core.
+//! This module owns the format of both kinds of file and their life on disk; what the entries mean
+//! is the shard's business. [`Entry`]s flow in. The promise that entries up to a number survive
+//! flows out ([`Journal::durable`]), and after a restart so do the entries ([`CheckpointReader`],
+//! [`replay`]). Invariant: what was promised is read back after any power cut. Only one core
+//! touches it.
 //!
-//! - Entries are numbered from one on, without gaps, over all journal files of a generation. That
-//!   number (`lsn`) says what a checkpointed host has seen of the journal.
+//! - Entries are numbered from one on, without gaps, over all journal files of a generation. By
+//!   this number (`lsn`, the log sequence number) a checkpoint says how much of the journal it has
+//!   for a host.
 //! - Entries gather in a buffer and are appended as one frame, which is synced before the next is
 //!   begun (group commit). So at most the last frame of a file can be torn.
-//! - A file that the disk has failed is left alone: all that no sync has proven goes to the next
-//!   file again, under the same numbers, and whoever reads takes each number once.
-//! - A checkpoint is written aside, synced, read back and only then given its name. The last two
-//!   are kept, with the journals since the older one.
+//! - A file on which the disk has failed is left alone: all entries that no sync has proven are
+//!   written again to the next file, under the same numbers, and a reader takes each number once.
+//! - A checkpoint is written under a temporary name, synced, read back and only then given its own
+//!   name. The last two are kept, with the journals since the older one.
 //!
 //! A generation is a way of dealing slots to shards. Another core count begins a new one, and reads
 //! the old one's files without changing them.
@@ -44,11 +47,11 @@ use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalError {
-    /// The disk refused; what was to be done can be tried again.
+    /// The disk refused an operation, which can be tried again.
     Disk { doing: &'static str, name: String, error: DiskError },
-    /// A file is not what was written. Nothing of it is used.
+    /// The content of a file is not what was written. Nothing of it is used.
     Damaged { name: String, what: &'static str, at: u64 },
-    /// Written by a version that this one cannot read.
+    /// The file was written by a version whose format this one cannot read.
     Version { name: String, version: u32 },
 }
 
@@ -62,12 +65,13 @@ impl JournalError {
         JournalError::Damaged { name: name.to_owned(), what, at }
     }
 
-    /// A file that must be there is not.
+    /// Reports whether a file that must be there is missing.
     pub fn is_missing(&self) -> bool {
         matches!(self, JournalError::Damaged { what, .. } if *what == replay::MISSING)
     }
 
-    /// The file's contents are at fault, and not the disk's mood.
+    /// Reports whether the file is at fault (damaged, missing or of another version), and not the
+    /// disk.
     pub fn is_damage(&self) -> bool {
         !matches!(self, JournalError::Disk { .. })
     }

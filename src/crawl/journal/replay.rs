@@ -1,4 +1,4 @@
-//! The journal as it is read after a restart.
+//! Replay: reads the journal after a restart.
 
 use super::file::{self, FileKind, FileName};
 use super::frame::{End, Frame, FrameReader};
@@ -6,11 +6,12 @@ use super::{Entry, JournalError};
 use crate::io::{Disk, File};
 use std::path::Path;
 
-/// What is wrong with a journal that is not there.
-pub(super) const MISSING: &str = "it is missing";
-const LOST_BEFORE: &str = "entries are missing before what is";
+/// What [`JournalError::Damaged`] says of a journal file that is not there.
+pub(super) const MISSING: &str = "the file is missing";
+const LOST_BEFORE: &str = "earlier entries are missing";
 
-/// What was cut from the end of a file: written when the power went, and promised to nobody.
+/// The torn end of a file, which is not read: it was being written when the power went, and was
+/// promised to nobody.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornTail {
     pub name: String,
@@ -20,20 +21,20 @@ pub struct TornTail {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// The number of the last entry there is.
+    /// The number of the last entry that there is.
     pub last_lsn: u64,
     pub size_bytes: u64,
     /// No file has this sequence or a later one.
     pub next_sequence: u64,
     pub entry_count: u64,
-    /// The last frame there is. The process that wrote it may not have lived to see it synced, or
-    /// the sync may have failed: Linux then takes its pages for clean, and a sync by another
-    /// process proves nothing. It is to be written again.
+    /// The last frame that there is. The process that wrote it may have ended before it was synced,
+    /// or the sync may have failed: Linux then takes its pages for clean, and a sync by another
+    /// process proves nothing. So it is to be written again.
     pub unproven: Option<Frame>,
     pub torn: Vec<TornTail>,
 }
 
-/// The journals of a generation, oldest first.
+/// Returns the journals of a generation, oldest first.
 pub async fn journal_files(
     disk: &impl Disk,
     directory: &Path,
@@ -43,7 +44,7 @@ pub async fn journal_files(
 }
 
 /// Hands every entry behind `cut_lsn` to `take`, with its number, from file `first_sequence` on.
-/// What it has read is made durable, but for [`Replayed::unproven`].
+/// What it has read is made durable, except for [`Replayed::unproven`].
 pub async fn replay(
     disk: &impl Disk,
     directory: &Path,
@@ -83,7 +84,7 @@ async fn replay_file(
     let size = reader.file().size();
     replayed.size_bytes += size;
     reader.file().sync().await.map_err(JournalError::disk("sync", &text))?;
-    // An empty one, too, is damage: a journal has its name only once its head is durable.
+    // An empty file is damage as well: a journal has its name only once its head is durable.
     let first_lsn = reader.check_head().await?;
     if first_lsn > replayed.last_lsn + 1 {
         return Err(JournalError::damaged(&text, LOST_BEFORE, 0));
@@ -105,8 +106,9 @@ async fn replay_file(
         }
         for (lsn, entry) in (frame.first_lsn..).zip(frame.entries()) {
             let entry = entry.and_then(|(kind, body)| Entry::read(kind, body));
-            let entry = entry.ok_or(damaged("an entry makes no sense"))?;
-            // Written a second time, after the disk had failed the first.
+            let entry = entry.ok_or(damaged("an entry cannot be decoded"))?;
+            // Entries with earlier numbers were written a second time, after the disk had failed
+            // the first.
             if lsn > replayed.last_lsn {
                 take(lsn, entry).map_err(damaged)?;
                 replayed.last_lsn = lsn;

@@ -1,5 +1,5 @@
-//! What is sound of a file that is damaged: every whole frame, and how much lies between them. For
-//! a repair; a restart refuses such a file.
+//! Reads what is sound of a damaged file: every whole frame, and how much lies between the frames.
+//! A repair uses this; a restart refuses such a file.
 
 use super::file::FileName;
 use super::frame::FrameReader;
@@ -9,9 +9,10 @@ use std::path::Path;
 
 pub struct SoundReader<F> {
     frames: FrameReader<F>,
-    /// What the head says is in the files before; `None` if the head is damaged.
+    /// The number of the first entry, by the head: entries before it are in the files before.
+    /// `None` if the head is damaged.
     pub first_lsn: Option<u64>,
-    /// Bytes that are in no whole frame, and whether a frame follows them.
+    /// Bytes that are in no sound frame, in the order in which they were met.
     pub holes: Vec<Hole>,
 }
 
@@ -19,7 +20,7 @@ pub struct SoundReader<F> {
 pub struct Hole {
     pub at: u64,
     pub size_bytes: u64,
-    /// Otherwise it is the end of the file, as a power cut leaves it.
+    /// False if this is the end of the file, as a power cut leaves it.
     pub is_before_frame: bool,
 }
 
@@ -36,7 +37,7 @@ impl<F: File> SoundReader<F> {
                 return Err(error);
             }
             Err(JournalError::Damaged { .. }) => {
-                // The frames are where they would be, if the file has any.
+                // The frames, if there are any, are where they would be behind a sound head.
                 frames.at = frames.at.min(frames.file().size());
                 None
             }
@@ -44,7 +45,8 @@ impl<F: File> SoundReader<F> {
         Ok(SoundReader { frames, first_lsn, holes: Vec::new() })
     }
 
-    /// The number of the first entry of the next whole frame, and its entries.
+    /// Returns the number of the first entry of the next whole frame, and its entries; `None` at
+    /// the end.
     pub async fn next(&mut self) -> Result<Option<(u64, Vec<Entry>)>, JournalError> {
         loop {
             let size = self.frames.file().size();

@@ -1,4 +1,5 @@
-//! Journals and checkpoints on a disk that fails and loses power, judged by what is read back.
+//! Tests of journals and checkpoints on a disk that fails and loses power, judged by what is read
+//! back.
 
 use super::*;
 use crate::base::{Time, WallTime};
@@ -53,7 +54,7 @@ async fn pass(world: &SimWorld, ms_max: u64) {
     world.sleep_until(world.now() + Duration::from_millis(ms)).await;
 }
 
-/// Reads all there is; entry `lsn` must be `entry(lsn)`.
+/// Reads all that there is; entry `lsn` must be `entry(lsn)`.
 async fn read_all(world: &SimWorld) -> Result<Replayed, JournalError> {
     replay(world, &dir(), GENERATION, (0, 0), |lsn, read| {
         if read == entry(lsn) { Ok(()) } else { Err("not what was written") }
@@ -61,8 +62,8 @@ async fn read_all(world: &SimWorld) -> Result<Replayed, JournalError> {
     .await
 }
 
-/// One life: reads what there is, then writes on until the power goes. `promised` is what was
-/// durable by the journal's word.
+/// Lives one life: reads what there is, then writes on until the power goes. `promised` is the last
+/// entry that the journal has called durable.
 async fn live(world: SimWorld, promised: Rc<Cell<u64>>) {
     let replayed = loop {
         match read_all(&world).await {
@@ -135,7 +136,7 @@ fn what_the_journal_promised_is_read_back_after_any_power_cut() {
         promised += more;
         torn += tails;
     }
-    assert!(promised > 10_000 && torn > 50, "{promised} promised, {torn} torn: proves nothing");
+    assert!(promised > 10_000 && torn > 50, "{promised} promised, {torn} torn: too few");
 }
 
 /// A journal of three files and a checkpoint, closed in order.
@@ -178,7 +179,8 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         let mut names = written(&sim);
         let world = sim.world(0);
         if seed % 2 == 0 {
-            // Behind the last frame there is no file that would miss it.
+            // The last file has no entry. Without it, no head says that the last frame must be
+            // there.
             let last = dir().join(names.remove(3).text());
             sim.block_on(world.remove(&last)).expect("an end").expect("a file");
         }
@@ -198,8 +200,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
                     assert!(error.is_damage(), "seed {seed}: {error}");
                     refused_count += 1;
                 }
-                // The very last frame may have been torn, for all one can tell: it is cut, and so
-                // said.
+                // A damaged last frame cannot be told from a torn one: it is cut, and reported.
                 Ok(replayed) => {
                     assert!(!replayed.torn.is_empty(), "seed {seed}: {replayed:?}");
                     cut_count += 1;
@@ -260,7 +261,7 @@ fn a_journal_that_was_emptied_or_cut_or_is_gone_is_refused_with_its_name() {
         });
         let error = read.expect_err("one that is cut in its head");
         assert!(error.is_damage() && error.to_string().contains(&name), "{error}");
-        // Behind the last frame that is left there is a file that says what it misses.
+        // The head of a later file says which entries are missing.
         let (_, read) = damage(&|sim, path| {
             let bytes = sim.files()[path].clone();
             sim.put_file(path, bytes[..super::file::HEAD_BYTES].to_vec());

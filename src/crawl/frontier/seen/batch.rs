@@ -1,8 +1,9 @@
-//! Deferred candidates, packed in the order in which they came.
+//! A batch: deferred candidates, packed in the order in which they came.
 //!
-//! A record is the candidate's text and what came with it, some 20 bytes beside the URL: a million
-//! boxed candidates would cost twice that. Records lie in pieces of fixed size, so that growing
-//! copies nothing. Invariant: what [`Batch::candidate`] gives is equal to what was pushed.
+//! This module owns their records and needles. A record is the candidate's text with its other
+//! fields: nine bytes beside the URL and its trail. Its needle takes 24 bytes more. A million boxed
+//! candidates would cost about twice that. Records lie in pieces of fixed size, so that growing
+//! copies nothing. Invariant: what [`Batch::candidate`] returns is equal to what was pushed.
 
 use super::order::Keyed;
 use crate::base::Time;
@@ -10,13 +11,13 @@ use crate::base::limits::SEEN_PIECE_BYTES;
 use crate::crawl::flow::{Candidate, Class, Via};
 use crate::proto::url::{Fingerprint, Url};
 
-/// A deferred fingerprint on its way through a merge. Two halves: a `u128` would align it to 32
-/// bytes.
+/// A deferred fingerprint on its way through a merge. It is stored in two halves, because a `u128`
+/// would align the needle to 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Needle {
     high: u64,
     low: u64,
-    /// Its place in the order in which candidates came.
+    /// The candidate's place in the order in which they came.
     pub(super) index: u32,
     place: u32,
 }
@@ -38,11 +39,12 @@ pub(super) struct Batch {
     needles: Vec<Needle>,
     pieces: Vec<Vec<u8>>,
     size_bytes: usize,
-    /// When the first came.
+    /// When the first candidate came.
     pub(super) since: Option<Time>,
 }
 
-/// Text length, origin length, depth, class, via, trail length: then the trail, then the text.
+/// Bytes of a record's head: text length, origin length, depth, class, via, trail length. The trail
+/// follows, then the text.
 const HEAD_BYTES: usize = 2 + 2 + 2 + 1 + 1 + 1;
 
 impl Batch {
@@ -100,7 +102,7 @@ impl Batch {
         let text_start = HEAD_BYTES + 8 * usize::from(record[8]);
         let steps = record[HEAD_BYTES..text_start].as_chunks().0;
         let text = str::from_utf8(&record[text_start..text_start + text_bytes])
-            .expect("a URL went in, and nothing else touches it");
+            .expect("the text was written from a URL");
         let (origin, path_and_query) = text.split_at(origin_bytes);
         Candidate {
             url: Url::rebuild(origin, path_and_query),

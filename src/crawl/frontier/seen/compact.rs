@@ -1,8 +1,9 @@
-//! Makes one run of several of about one size: the least of their heads, over and over.
+//! Compaction: makes one run of several of about one size, by taking the least of their heads, over
+//! and over.
 //!
 //! A fingerprint is moved two or three times in a crawl of ten million URLs, so this loop is short:
-//! the heads lie side by side, which of them is least is found without a branch (none could be
-//! predicted), and whatever is rare (a run's next haul, a full buffer) is asked for behind it.
+//! the heads lie side by side, the least of them is found without a branch (none could be
+//! predicted), and whatever is rare (a run's next haul, a full buffer) is done outside of it.
 
 use super::SeenError;
 use super::jobs::Toil;
@@ -44,13 +45,15 @@ impl<W: Disk + Clock> Toil<'_, W> {
     }
 }
 
-/// Why no more was pushed: the writer's buffer is full, a cursor has come to the end of its haul.
+/// Why no more was pushed: the writer's buffer is full, or a cursor has come to the end of its
+/// haul.
 struct Pause {
     is_full: bool,
     dry: Option<usize>,
 }
 
-/// Of one cursor at least.
+/// Pushes the least heads, over and over, until the writer or a cursor needs the disk. There must
+/// be a cursor.
 fn push_until_pause<F: File, E: Iterator<Item = Extent>>(
     heads: &mut [u128],
     cursors: &mut [Cursor<F, E>],
@@ -72,7 +75,7 @@ fn push_until_pause<F: File, E: Iterator<Item = Extent>>(
     }
 }
 
-/// Of one at least.
+/// Returns the index of the least head. There must be a head.
 #[inline]
 fn index_of_least(heads: &[u128]) -> usize {
     let (mut least, mut index) = (heads[0], 0);
@@ -84,23 +87,23 @@ fn index_of_least(heads: &[u128]) -> usize {
     index
 }
 
-/// One of the runs that are made one.
+/// One of the runs that are compacted into one.
 struct Cursor<F, E: Iterator<Item = Extent>> {
     reader: Reader<F, E>,
-    /// Of the last haul; the one at `at` is the run's head.
+    /// The fingerprints of the last haul; the one at `at` is the run's head.
     known: Vec<u128>,
     at: usize,
 }
 
 impl<F: File, E: Iterator<Item = Extent>> Cursor<F, E> {
-    /// The next of this haul.
+    /// Returns the next fingerprint of this haul.
     #[inline]
     fn next(&mut self) -> Option<u128> {
         self.at += 1;
         self.known.get(self.at).copied()
     }
 
-    /// Reads the next haul, and gives its first; there is none at the end of the run.
+    /// Reads the next haul and returns its first fingerprint; `None` at the end of the run.
     async fn next_haul<W: Disk + Clock>(
         &mut self,
         toil: &mut Toil<'_, W>,
@@ -129,7 +132,7 @@ mod tests {
     fn one_run_holds_what_several_held_in_order_and_once() {
         for seed in 0..20 {
             in_sim(seed, async |world| {
-                // One block and many hauls, and some that are in two runs.
+                // Runs of one block and of many hauls, and some fingerprints that are in two runs.
                 let mut all: Vec<u128> = Vec::new();
                 let mut runs = Vec::new();
                 for serial in 1..=1 + seed % 5 {

@@ -1,5 +1,5 @@
-//! Runs dealt anew: what one core's runs hold of another core's slots, written as runs of its own.
-//! The runs that are read stay as they are.
+//! Deals runs anew: what one core's runs hold of another core's slots is written as runs of that
+//! core. The runs that are read stay as they are.
 
 use super::SeenError;
 use super::jobs::Toil;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 /// Copies what `run`, which lies in `from`, holds of a range of slots to a new run in `into`.
-/// `None` if it holds nothing of them.
+/// Returns `None` if it holds nothing of them.
 pub async fn deal_run<W: Disk + Clock>(
     world: &W,
     from: &Path,
@@ -54,7 +54,7 @@ pub async fn deal_run<W: Disk + Clock>(
     }
 }
 
-/// Reads a run from end to end.
+/// Reads a run from end to end and checks it.
 pub async fn check_run<D: Disk>(
     disk: &D,
     directory: &Path,
@@ -71,11 +71,11 @@ pub async fn check_run<D: Disk>(
     if count == run.count {
         Ok(())
     } else {
-        Err(SeenError::damaged(&image.name, "it has not as many URLs as it says"))
+        Err(SeenError::damaged(&image.name, "the number of URLs is not what the trailer says"))
     }
 }
 
-/// Writes a new run of these fingerprints, which are sorted.
+/// Writes a new run of these fingerprints, which must be sorted.
 pub async fn write_run<D: Disk>(
     disk: &D,
     directory: &Path,
@@ -91,7 +91,7 @@ pub async fn write_run<D: Disk>(
     Ok(writer.finish(disk, directory).await?.image())
 }
 
-/// A serial that no run in the directory has.
+/// Returns a serial that no run in the directory has.
 async fn next_serial(disk: &impl Disk, directory: &Path) -> Result<u64, SeenError> {
     let names = match disk.list(directory).await {
         Err(DiskError::NotFound) => Vec::new(),

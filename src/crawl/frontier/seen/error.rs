@@ -1,13 +1,13 @@
-//! What can go wrong with runs.
+//! Errors of the runs of URL-seen.
 
 use crate::io::DiskError;
 use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeenError {
-    /// The disk refused; what was to be done can be tried again.
+    /// The disk refused an operation, which can be tried again.
     Disk { doing: &'static str, name: String, error: DiskError },
-    /// A file is not what was written. Nothing of it is used.
+    /// The content of a file is not what was written. Nothing of it is used.
     Damaged { name: String, what: &'static str },
 }
 

@@ -1,11 +1,13 @@
 //! The Bloom filter in slices, each for a range of slots.
 //!
-//! A slice that is full is rebuilt from the runs, larger, while the old one goes on answering; what
-//! is admitted meanwhile is noted and inserted at the end. One slice at a time: the extra memory is
-//! that of one slice. Slices begin at different sizes, so that hosts spread evenly over slots do
-//! not fill all slices at one moment: between 12 and 16 bits a URL, 14 on average.
+//! This module owns the slices. Fingerprints flow in; "no" and "maybe" flow out. Invariant: what
+//! was inserted is never answered "no", before, during and after a growth. Only its own core
+//! touches it.
 //!
-//! Invariant: what was inserted is never answered "no", before, during and after a growth.
+//! A slice that is full is rebuilt from the runs, larger, while the old one goes on answering; what
+//! is admitted meanwhile is noted and inserted at the end. Only one slice grows at a time, so the
+//! extra memory is that of one slice. Slices begin at different sizes, so that hosts spread evenly
+//! over slots do not fill all slices at one moment: between 12 and 16 bits a URL, 14 on average.
 
 use crate::base::limits::{SEEN_GROWTH_DENOMINATOR, SEEN_GROWTH_NUMERATOR, SEEN_SLICE_COUNT};
 use crate::crawl::frontier::bloom::Bloom;
@@ -20,12 +22,12 @@ pub(super) struct Filter {
 
 struct Growing {
     slice: usize,
-    /// Admitted to the slice since its growth began.
+    /// Fingerprints that were admitted to the slice since its growth began.
     added: Vec<Fingerprint>,
 }
 
 impl Filter {
-    /// `room_for` says how many URLs a slice shall have room for.
+    /// `room_for` returns how many URLs a slice is to have room for.
     pub(super) fn new(room_for: impl Fn(usize) -> usize) -> Filter {
         let slice = |index| Bloom::with_room_for(staggered(room_for(index), index));
         Filter {
@@ -54,13 +56,13 @@ impl Filter {
         }
     }
 
-    /// Begins the growth of a full slice, if there is one and no other grows: the slice, and the
-    /// room that the new one shall have.
+    /// Begins the growth of a full slice, if there is one and no other grows. Returns the slice,
+    /// and the room that the new one is to have.
     pub(super) fn begin_growth(&mut self) -> Option<(usize, usize)> {
         if self.growing.is_some() || !self.is_growth_due {
             return None;
         }
-        // The fullest first: a host with many URLs fills its own.
+        // The fullest slice grows first: a host with many URLs fills its own slice.
         let fullness = |slice: &Bloom| slice.url_count() * 1_024 / slice.bit_count();
         let full = self.slices.iter().enumerate().filter(|(_, slice)| slice.is_full());
         let Some((index, slice)) = full.max_by_key(|(_, slice)| fullness(slice)) else {
@@ -72,19 +74,21 @@ impl Filter {
         Some((index, room))
     }
 
-    /// Puts the larger slice, built from all that was admitted before the growth began, in place.
+    /// Puts the larger slice in place, which was built from all that was admitted before the growth
+    /// began.
     pub(super) fn end_growth(&mut self, mut larger: Bloom) {
         let growing = self.growing.take().expect("a growth was begun");
         growing.added.into_iter().for_each(|fingerprint| larger.insert(fingerprint));
         self.slices[growing.slice] = larger;
     }
 
-    /// Puts a slice that was built apart in place.
+    /// Puts a slice in place that was built apart.
     pub(super) fn replace(&mut self, slice: usize, built: Bloom) {
         self.slices[slice] = built;
     }
 
-    /// The runs could not be read: the old slice stays, and may be tried again.
+    /// Ends a growth whose runs could not be read: the old slice stays, and its growth may be tried
+    /// again.
     pub(super) fn abandon_growth(&mut self) {
         self.growing = None;
     }
@@ -105,13 +109,14 @@ pub(super) fn slice_of(fingerprint: Fingerprint) -> usize {
     (fingerprint.0 >> SLICE_SHIFT) as usize
 }
 
-/// The first and the last fingerprint that belong to a slice.
+/// Returns the first and the last fingerprint that belong to a slice.
 pub(super) fn slice_range(slice: usize) -> (u128, u128) {
     let first = (slice as u128) << SLICE_SHIFT;
     (first, first | (u128::MAX >> (u128::BITS - SLICE_SHIFT)))
 }
 
-/// From `room` to four thirds of it, in equal ratios.
+/// Returns the room that slice `index` begins with: from `room` to four thirds of it, in equal
+/// ratios.
 fn staggered(room: usize, index: usize) -> usize {
     let ratio = SEEN_GROWTH_NUMERATOR as f64 / SEEN_GROWTH_DENOMINATOR as f64;
     (room as f64 * ratio.powf(index as f64 / SEEN_SLICE_COUNT as f64)) as usize

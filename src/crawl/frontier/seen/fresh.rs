@@ -1,13 +1,17 @@
-//! Fingerprints that are in no run yet: a set in RAM.
+//! Fresh fingerprints, those that are in no run yet: a set in RAM.
 //!
-//! Owns 16 bytes a place, three quarters of them taken at most, and four for each that is taken.
-//! In: fingerprints. Out: whether they are in it, and those of one slice of the filter. A table of
-//! our own because the place of a fingerprint follows from the fingerprint alone: one cache line,
-//! asked of memory ([`Fresh::prefetch`]) before it is needed.
+//! This module owns 16 bytes a place, three quarters of them taken at most, and four bytes for each
+//! that is taken. Fingerprints flow in. The answer whether one is in the set flows out, and so do
+//! the fingerprints of one slice of the filter. Invariant: there is always a free place, where a
+//! search ends. Only its own core touches it.
 //!
-//! Those of one slice have a list of their places: a slice that grows needs them all. To go through
-//! the whole table took 2 to 8 ms each time; a chain through the places waited for memory at every
-//! link, and for a line more at every insertion. The ends of the lists stay in the caches.
+//! The table is our own because the place of a fingerprint follows from the fingerprint alone: one
+//! cache line, which can be prefetched ([`Fresh::prefetch`]) before it is needed.
+//!
+//! The fingerprints of one slice have a list of their places, because a slice that grows needs them
+//! all. To go through the whole table took 2 to 8 ms each time; a chain through the places waited
+//! for memory at every link, and for one more line at every insertion. The ends of the lists stay
+//! in the caches.
 
 use super::filter::slice_of;
 use crate::base::limits::{SEEN_FRESH_COUNT_FIRST, SEEN_SLICE_COUNT};
@@ -15,25 +19,26 @@ use crate::proto::url::Fingerprint;
 use crate::sys::memory;
 
 pub(super) struct Fresh {
-    /// Zero: free.
+    /// Zero means that the place is free.
     places: Box<[u128]>,
-    /// Of each slice: the places of its fingerprints, in the order in which they came.
+    /// For each slice: the places of its fingerprints, in the order in which they came.
     of_slices: Box<[Vec<u32>; SEEN_SLICE_COUNT]>,
     count: usize,
-    /// The fingerprint that looks like a free place.
+    /// Whether the set has fingerprint zero, which looks like a free place.
     has_zero: bool,
-    /// How many it shall have room for as soon as it grows.
+    /// How many fingerprints the table is to have room for as soon as it grows.
     room_next: usize,
 }
 
 impl Fresh {
-    /// With room for a few, and then at once for `count`: a crawl that never knows many URLs need
-    /// not touch 16 MB. One that does has them by its first few thousand pages.
+    /// Makes a table with room for a few fingerprints, which grows at once to room for `count`: a
+    /// crawl that never knows many URLs need not touch 16 MB. One that does has them by its first
+    /// few thousand pages.
     pub(super) fn growing_to(count: usize) -> Fresh {
         Fresh { room_next: count, ..Fresh::with_room_for(count.min(SEEN_FRESH_COUNT_FIRST)) }
     }
 
-    /// With room for so many before it grows.
+    /// Makes a table with room for `count` fingerprints before it grows.
     pub(super) fn with_room_for(count: usize) -> Fresh {
         let mut blank = Blank::for_room(count);
         while !blank.step() {}
@@ -48,7 +53,7 @@ impl Fresh {
         self.len() == 0
     }
 
-    /// That a fingerprint is to be looked up or inserted soon.
+    /// Prefetches the place of a fingerprint that is to be looked up or inserted soon.
     #[inline]
     pub(super) fn prefetch(&self, fingerprint: Fingerprint) {
         memory::prefetch(&self.places[self.home(fingerprint.0)]);
@@ -62,7 +67,7 @@ impl Fresh {
         }
     }
 
-    /// False if it was in it.
+    /// Adds a fingerprint; returns false if it was in the set already.
     pub(super) fn insert(&mut self, fingerprint: Fingerprint) -> bool {
         if fingerprint.0 == 0 {
             return !std::mem::replace(&mut self.has_zero, true);
@@ -79,13 +84,13 @@ impl Fresh {
         true
     }
 
-    /// In no order.
+    /// Returns all fingerprints, in no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &u128> {
         let zero = self.has_zero.then_some(&0);
         self.places.iter().filter(|place| **place != 0).chain(zero)
     }
 
-    /// Those of a slice, in no order.
+    /// Returns the fingerprints of a slice, in no order.
     pub(super) fn of_slice(&self, slice: usize) -> impl Iterator<Item = u128> {
         let known = self.of_slices[slice].iter().map(|place| self.places[*place as usize]);
         let has_zero = self.has_zero && slice_of(Fingerprint(0)) == slice;
@@ -101,13 +106,13 @@ impl Fresh {
         *self = larger;
     }
 
-    /// Into a free place.
+    /// Puts a fingerprint into a free place.
     fn put(&mut self, place: usize, fingerprint: u128) {
         self.places[place] = fingerprint;
         self.of_slices[slice_of(Fingerprint(fingerprint))].push(place as u32);
     }
 
-    /// Where a fingerprint is, or would be.
+    /// Returns the place where a fingerprint is, or would be.
     #[inline]
     fn place_of(&self, fingerprint: u128) -> usize {
         let mut place = self.home(fingerprint);
@@ -117,15 +122,16 @@ impl Fresh {
         place
     }
 
-    /// By the low half: the top bits are the slot's, nearly the same for all hosts of a core.
+    /// Chooses a place by the low half: the top bits are the slot's, nearly the same for all hosts
+    /// of a core.
     #[inline]
     fn home(&self, fingerprint: u128) -> usize {
         ((u128::from(fingerprint as u64) * self.places.len() as u128) >> 64) as usize
     }
 }
 
-/// A [`Fresh`] that is being made, a step at a time: sixteen megabytes are not cleared, nor given
-/// by the system, in the time that a core may be kept.
+/// A [`Fresh`] that is being made, a step at a time: to get sixteen megabytes from the system, and
+/// to clear them, takes longer than a core may be kept.
 pub(super) struct Blank {
     places: Vec<u128>,
     place_count: usize,
@@ -134,16 +140,16 @@ pub(super) struct Blank {
 const BLANK_STEP_COUNT: usize = 1 << 14;
 
 impl Blank {
-    /// With room for so many before it grows.
+    /// Begins a table with room for `count` fingerprints before it grows.
     pub(super) fn for_room(count: usize) -> Blank {
         let place_count = (count * 4).div_ceil(3).max(8);
-        assert!(u32::try_from(place_count).is_ok(), "limits bound it by far");
+        assert!(u32::try_from(place_count).is_ok(), "limits keep it far smaller");
         let mut places = Vec::with_capacity(place_count);
         memory::want_huge_pages(places.spare_capacity_mut());
         Blank { places, place_count }
     }
 
-    /// True once it is done.
+    /// Clears the next part of the table; returns true once all of it is done.
     pub(super) fn step(&mut self) -> bool {
         let cleared_count = (self.places.len() + BLANK_STEP_COUNT).min(self.place_count);
         self.places.resize(cleared_count, 0);
@@ -184,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// Zero among them, and many that want one place.
+        /// The numbers include zero, and many that want the same place.
         #[test]
         fn holds_what_an_ordinary_set_holds(
             numbers in prop::collection::vec((0..4u64, 0..60u128, 0..3u128), 0..300),

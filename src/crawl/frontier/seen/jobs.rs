@@ -1,8 +1,9 @@
-//! The work of the sieve that takes the disk: made by [`super::DiskSieve::next_job`], run by a task
-//! of the shard, and given back to [`super::DiskSieve::finish`].
+//! Jobs: the work of the sieve that needs the disk. [`super::DiskSieve::next_job`] makes them, a
+//! task of the shard runs them, and [`super::DiskSieve::finish`] takes in their outcomes.
 //!
 //! A job owns what it reads (runs never change) and touches nothing of the sieve, so offers go on
-//! beside it. It works in steps of under a millisecond and keeps to a rate, unless the shard waits.
+//! beside it. It works in steps of under a millisecond and keeps to a rate, unless the shard waits
+//! for it.
 
 use super::SeenError;
 use super::batch::Batch;
@@ -26,19 +27,20 @@ use std::time::Duration;
 pub struct Job<F>(pub(super) Work<F>);
 
 pub(super) enum Work<F> {
-    /// Writes the frozen fingerprints as a run, and makes the table for those after the next.
+    /// Writes the frozen fingerprints as a run, and makes the spare table that the next flush
+    /// takes.
     Flush { fresh: Rc<Fresh>, serial: u64, room: usize },
     /// Finds which deferred fingerprints are in the runs.
     Merge { batch: Rc<Batch>, runs: Vec<Rc<Run<F>>> },
     /// Makes one run of several.
     Compact { runs: Vec<Rc<Run<F>>>, serial: u64 },
-    /// Builds a larger slice of the filter: from the runs, and from those in no run yet.
+    /// Builds a larger slice of the filter, from the runs and from the fingerprints in no run yet.
     Grow { slice: usize, room: usize, fresh: Vec<u128>, runs: Vec<Rc<Run<F>>> },
     /// Removes files that nothing refers to any more.
     Remove { names: Vec<String> },
 }
 
-/// What became of a job, for [`super::DiskSieve::finish`].
+/// The outcome of a job, for [`super::DiskSieve::finish`].
 pub struct Finished<F> {
     pub(super) outcome: Outcome<F>,
     pub(super) bytes: u64,
@@ -53,8 +55,8 @@ pub(super) enum Outcome<F> {
 }
 
 impl<F: File> Job<F> {
-    /// Runs to its end. `is_awaited` may change meanwhile: the shard has nothing else to do, or may
-    /// start nothing before this is done.
+    /// Runs the job to its end. `is_awaited` says that the shard has nothing else to do, or may
+    /// start nothing before this is done; it may change meanwhile.
     pub async fn run<W>(self, world: &W, directory: &Path, is_awaited: &Cell<bool>) -> Finished<F>
     where
         W: Disk<File = F> + Clock,
@@ -80,7 +82,7 @@ impl<F: File> Job<F> {
     }
 }
 
-/// A job under way.
+/// A job that is under way.
 pub(super) struct Toil<'w, W> {
     pub(super) world: &'w W,
     pub(super) directory: &'w Path,
@@ -90,7 +92,7 @@ pub(super) struct Toil<'w, W> {
 }
 
 impl<W: Disk + Clock> Toil<'_, W> {
-    /// Lets others run, and rests if it was faster than it may.
+    /// Lets other tasks run, and sleeps if the job was faster than its rate allows.
     pub(super) async fn step(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.world.yield_now().await;
@@ -131,7 +133,7 @@ impl<W: Disk + Clock> Toil<'_, W> {
         Ok((run, next.into_fresh()))
     }
 
-    /// Inserts what the runs hold of a range.
+    /// Inserts what the runs hold of a range of fingerprints.
     pub(super) async fn fill(
         &mut self,
         mut bloom: Bloom,
@@ -156,7 +158,7 @@ impl<W: Disk + Clock> Toil<'_, W> {
     async fn remove(&mut self, names: &[String]) -> Result<(), SeenError> {
         for name in names {
             match self.world.remove(&self.directory.join(name)).await {
-                // Gone by an earlier try.
+                // An earlier try may have removed it.
                 Ok(()) | Err(DiskError::NotFound) => {}
                 Err(error) => return Err(SeenError::disk("remove", name, error)),
             }

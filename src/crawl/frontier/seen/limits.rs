@@ -1,4 +1,5 @@
-//! What the sieve is told, keeps and shows: when work is due, what a checkpoint has of it, figures.
+//! Plain values of the sieve: its limits (when work is due), its image in a checkpoint, and its
+//! figures.
 
 use super::RunImage;
 use crate::base::limits;
@@ -7,7 +8,7 @@ use std::time::Duration;
 /// When work is due, and when the shard must wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeenLimits {
-    /// Of the recent ones, at first and at most.
+    /// Places of the cache of recent fingerprints, at first and at most.
     pub recent_count: usize,
     pub recent_count_max: usize,
     pub fresh_count: usize,
@@ -22,14 +23,14 @@ pub struct SeenLimits {
 }
 
 impl SeenLimits {
-    /// For merges and runs of `fresh_count` URLs, the rest in proportion. Small ones let a crawl of
-    /// some hundred pages meet every job.
+    /// Makes the limits for merges and runs of `fresh_count` URLs, the rest in proportion. Small
+    /// limits let a crawl of some hundred pages meet every job.
     pub fn sized(fresh_count: usize) -> SeenLimits {
         let scaled = |whole: usize| {
             let scaled = whole as u128 * fresh_count as u128 / limits::SEEN_FRESH_COUNT as u128;
             usize::try_from(scaled).unwrap_or(usize::MAX).max(1)
         };
-        // Merges that are larger than usual need no more of it.
+        // Merges that are larger than usual need no larger cache.
         let recent_scaled = |whole: usize| scaled(whole).min(whole);
         SeenLimits {
             recent_count: recent_scaled(limits::RECENT_FINGERPRINT_COUNT),
@@ -46,7 +47,8 @@ impl SeenLimits {
         }
     }
 
-    /// With another size of the recent ones than [`limits::RECENT_MB`], in proportion.
+    /// Sets another size of the cache of recent fingerprints than [`limits::RECENT_MB`], in
+    /// proportion.
     pub fn remembering(self, recent_mb: usize) -> SeenLimits {
         let recent_count_max = self.recent_count_max * recent_mb / limits::RECENT_MB;
         SeenLimits { recent_count_max, ..self }
@@ -59,13 +61,13 @@ impl Default for SeenLimits {
     }
 }
 
-/// What a checkpoint keeps: with it, [`DiskSieve::open`] makes the sieve anew.
+/// What a checkpoint keeps of the sieve. [`super::DiskSieve::open`] makes the sieve of it again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenImage {
     pub runs: Vec<RunImage>,
 }
 
-/// What there is to see of it, beside [`SieveFigures`].
+/// The figures of the sieve on disk, beside [`super::SieveFigures`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenFigures {
     pub run_count: usize,
@@ -74,7 +76,7 @@ pub struct SeenFigures {
     pub flush_count: u64,
     pub compaction_count: u64,
     pub growth_count: u64,
-    /// Read and written by all jobs.
+    /// Bytes read and written by all jobs.
     pub job_bytes: u64,
     /// Age of the oldest deferred candidate.
     pub lag: Duration,

@@ -1,8 +1,9 @@
-//! Which deferred fingerprints are in the runs: needles, sorted, looked for in one pass over each.
+//! Merge: finds which deferred fingerprints are in the runs. The needles are sorted and looked for
+//! in one pass over each run.
 //!
-//! In: a batch and the runs. Out: a bit for each candidate ([`Found`]). Only blocks that could hold
-//! a needle are looked at; those that lie close to each other come in one read. What a page wants
-//! are links of its own host for the most part, which lie together.
+//! A batch and the runs flow in; a bit for each candidate flows out ([`Found`]). Only blocks that
+//! could hold a needle are looked at; those that lie close to each other come in one read. The
+//! links of a page are for the most part of its own host, and their fingerprints lie together.
 
 use super::SeenError;
 use super::batch::{Batch, Needle};
@@ -14,7 +15,7 @@ use crate::base::limits::SEEN_GAP_BLOCK_COUNT;
 use crate::io::{Clock, Disk};
 use std::rc::Rc;
 
-/// One bit a candidate of the batch, in the order in which they came: it is in a run.
+/// One bit for each candidate of the batch, in the order in which they came: it is in a run.
 pub(super) struct Found(Vec<u64>);
 
 impl Found {
@@ -32,7 +33,8 @@ impl Found {
 }
 
 impl<W: Disk + Clock> Toil<'_, W> {
-    /// The largest run first: it settles most, and what is settled is not looked for again.
+    /// Looks for the batch in all runs, the largest first: that settles most, and what is settled
+    /// is not looked for again.
     pub(super) async fn merge(
         &mut self,
         batch: &Batch,
@@ -57,12 +59,13 @@ impl<W: Disk + Clock> Toil<'_, W> {
     }
 }
 
-/// The blocks of a run that could hold a needle, as they come; those that lie close in one read.
+/// An iterator over the blocks of a run that could hold a needle; those that lie close together are
+/// one extent, for one read.
 struct Wanted<F> {
     run: Rc<Run<F>>,
     needles: Rc<[Needle]>,
     next: usize,
-    /// Those before it were passed.
+    /// The blocks before this one were passed.
     block: usize,
 }
 
@@ -84,18 +87,18 @@ impl<F> Iterator for Wanted<F> {
 
 impl<F> Wanted<F> {
     fn new(run: Rc<Run<F>>, needles: Rc<[Needle]>) -> Wanted<F> {
-        // Before the run's first there is nothing to read.
+        // Needles before the run's first fingerprint are in no block.
         let next = needles.partition_point(|needle| needle.fingerprint() < run.index[0]);
         Wanted { run, needles, next, block: 0 }
     }
 
-    /// The block that could hold the next needle.
+    /// Returns the block that could hold the next needle.
     fn next_block(&self) -> Option<usize> {
         let needle = self.needles.get(self.next)?.fingerprint();
         if needle > self.run.last {
             return None;
         }
-        // Most lie near: in strides that double, then in halves.
+        // Most needles lie near: the search goes in strides that double, then in halves.
         let (mut low, mut stride) = (self.block, 1);
         while self.run.index.get(low + stride).is_some_and(|first| *first <= needle) {
             low += stride;
@@ -105,25 +108,25 @@ impl<F> Wanted<F> {
         Some(low + self.run.index[low + 1..end].partition_point(|first| *first <= needle))
     }
 
-    /// Goes past a block and the needles that it could hold.
+    /// Moves past a block and the needles that it could hold.
     fn pass(&mut self, block: usize) {
         self.block = block + 1;
         self.next += count_in(&self.run, block, &self.needles[self.next..]);
     }
 }
 
-/// How many of the needles, which are not before the block, are not behind it either.
+/// Returns how many of the needles, none of which is before the block, are not behind it either.
 fn count_in<F>(run: &Run<F>, block: usize, needles: &[Needle]) -> usize {
     run.index.get(block + 1).map_or(needles.len(), |behind| {
         needles.iter().take_while(|needle| needle.fingerprint() < *behind).count()
     })
 }
 
-/// Fingerprints of a block for each needle in it, below which needles lie close.
+/// Needles lie close in a block that has fewer fingerprints than this for each of them.
 const DENSE_COUNT: usize = 32;
 
-/// Marks the needles that the haul holds; says which needle comes behind it. Blocks that were read
-/// because they lie between others are not looked at.
+/// Marks the needles that the haul holds; returns the index of the first needle behind the haul.
+/// Blocks that were read only because they lie between others are not looked at.
 fn mark_found<F>(
     run: &Run<F>,
     haul: &Haul,
@@ -132,7 +135,7 @@ fn mark_found<F>(
     found: &mut Found,
 ) -> Result<usize, SeenError> {
     for (number, block) in haul.blocks() {
-        // Before the run there may be needles; between blocks there are none.
+        // There may be needles before the run, but there are none between its blocks.
         while needles.get(next).is_some_and(|needle| needle.fingerprint() < run.index[number]) {
             next += 1;
         }
@@ -141,7 +144,8 @@ fn mark_found<F>(
             continue;
         }
         let mut known = run.block(number, block)?;
-        // Where needles lie close, to go from one to the next is predicted, and halves are not.
+        // Where needles lie close, the branches of a linear search are predicted; those of a binary
+        // search are not.
         let is_dense = count * DENSE_COUNT > known.len();
         for needle in &needles[next..next + count] {
             let fingerprint = needle.fingerprint();
@@ -183,7 +187,7 @@ mod tests {
         batch
     }
 
-    /// The run of `all`, the toil of a merge of `wanted` with it, and what it found.
+    /// Merges `wanted` with a run of `all`; returns the bytes that were read, and what was found.
     async fn merged(world: &SimWorld, all: &[u128], wanted: &[u128]) -> (u64, Vec<bool>) {
         let run = run_of(world, 1, all).await;
         let batch = batch_of(wanted.iter().copied());
@@ -198,7 +202,8 @@ mod tests {
     fn a_merge_finds_what_is_there_however_far_apart_it_lies() {
         for seed in 0..30 {
             in_sim(seed, async |world| {
-                // Many blocks and few, needles in nearly all of them and in nearly none.
+                // Runs of many blocks and of few, with needles in nearly all of them and in nearly
+                // none.
                 let count = 1 << (4 + seed % 4 * 4);
                 let mut all: Vec<u128> = (0..count).map(|_| random(&world)).collect();
                 all.sort_unstable();
@@ -229,7 +234,7 @@ mod tests {
                 })
                 .collect();
             all.sort_unstable();
-            // Hosts have a hundred URLs each: fifty of one.
+            // Each host has a hundred URLs; fifty of one host are looked for.
             let wanted: Vec<u128> = all[54_321 / 100 * 100..][..50].to_vec();
             let (bytes, found) = merged(&world, &all, &wanted).await;
             assert!(found.iter().all(|is_found| *is_found));

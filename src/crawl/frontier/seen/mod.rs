@@ -1,27 +1,31 @@
-//! URL seen with its exact set on disk: a filter in RAM, runs of sorted fingerprints for the proof.
+//! URL-seen with its exact set on disk: a filter in RAM, and runs of sorted fingerprints for the
+//! proof.
 //!
-//! Owns the fingerprints of every URL that the core ever took, 14 bits each in RAM and 16 bytes on
-//! disk. In: fingerprints, and candidates that the filter could not call new. Out: answers, and
-//! later the candidates that a merge proved new. Touched by its own core alone. [`DiskSieve`] does
-//! no I/O and has no clock: the disk's part are [`Job`]s that the shard runs beside its fetches.
+//! This module owns the fingerprints of every URL that the core ever took, 14 bits each in RAM and
+//! 16 bytes on disk. Fingerprints flow in, and candidates that the filter could not call new.
+//! Answers flow out, and later the candidates that a merge proved new.
+//!
+//! Invariant: no URL is lost or taken twice. For this, no flush begins while a merge is under way
+//! or unjudged, so that whatever was admitted since the merge began is in `fresh` when it is
+//! judged. Compactions and filter growth run beside both; they change no set.
+//!
+//! Only its own core touches it. [`DiskSieve`] does no I/O and has no clock: its work on the disk
+//! is [`Job`]s that the shard runs beside its fetches.
 //!
 //! A fingerprint's way:
 //!
-//! 1. [`Sieve::probe`]: in the cache of recent ones: known. Not in the Bloom filter: new, and that
-//!    is final. Else: later. While there is no run, `fresh` and `frozen`, the sets of those in none
-//!    yet, are all there is, and answer at once.
-//! 2. [`Sieve::admit`]: it joins `fresh` and the filter. A full `fresh` is frozen, sorted and
-//!    written as a run (flush), while a new one fills.
-//! 3. [`Sieve::defer`]: it joins the batch, and the recent ones. A batch that is large or old, or
-//!    that an idle shard waits for, is sorted and looked up in the runs, in one sequential pass
-//!    (merge).
+//! 1. [`Sieve::probe`]: a fingerprint in the cache of recent ones is known. One that is not in the
+//!    Bloom filter is new, and that is final. Any other is answered later. While there is no run,
+//!    `fresh` and `frozen`, the sets of fingerprints in no run yet, are all there is, and answer at
+//!    once.
+//! 2. [`Sieve::admit`]: the fingerprint joins `fresh` and the filter. A full `fresh` is frozen,
+//!    sorted and written as a run (flush), while a new one fills.
+//! 3. [`Sieve::defer`]: the candidate joins the batch, and its fingerprint the recent ones. A batch
+//!    that is large or old, or that an idle shard waits for, is sorted and looked up in the runs,
+//!    in one sequential pass (merge).
 //! 4. [`DiskSieve::judge`]: candidates found in a run are known. The others are looked up in
 //!    `fresh` and, if they are not there either, admitted and handed out by [`Sieve::settle`], in
 //!    the order in which they came.
-//!
-//! Why nothing is lost or taken twice: no flush begins while a merge is under way or unjudged, so
-//! that whatever was admitted since the merge began is in `fresh` when it is judged. Compactions
-//! and filter growth run beside both; they change no set.
 
 mod batch;
 mod compact;
@@ -69,22 +73,23 @@ pub struct DiskSieve<F> {
     filter: Filter,
     fresh: Fresh,
     frozen: Option<Rc<Fresh>>,
-    /// The next to be filled, made while the last was written.
+    /// The table to be filled next, made while the last one was written.
     spare: Option<Fresh>,
     runs: Vec<Rc<Run<F>>>,
     next_serial: u64,
     gathering: Batch,
     merging: Merging,
     settled: VecDeque<Candidate>,
-    /// Batches that left `gathering`, and those of them that were judged to their end.
+    /// Batches that left `gathering`, and batches that were judged to their end.
     begun_batch_count: u64,
     judged_batch_count: u64,
-    /// What is fresh shall go to disk, however little it is.
+    /// What is fresh is to go to disk, however little it is.
     is_flush_wanted: bool,
     /// Runs that a compaction replaced, or that were never finished.
     leftovers: Leftovers,
-    /// A flush or a merge is under way, and a compaction, growth or removal.
+    /// The flush or merge that is under way.
     first_lane: Option<Lane>,
+    /// The compaction, growth or removal that is under way.
     second_lane: Option<Lane>,
     figures: SieveFigures,
     seen: SeenFigures,
@@ -102,7 +107,7 @@ enum Merging {
     },
 }
 
-/// A job under way, as far as its end needs to know.
+/// A job that is under way, with what [`DiskSieve::finish`] needs to know of it.
 enum Lane {
     Flush { serial: u64 },
     Merge,
@@ -121,7 +126,7 @@ pub struct Judged {
 }
 
 impl<F> DiskSieve<F> {
-    /// An empty one, for a crawl that begins.
+    /// Makes an empty sieve, for a crawl that begins.
     pub fn new(limits: SeenLimits) -> DiskSieve<F> {
         DiskSieve {
             limits,
@@ -146,9 +151,9 @@ impl<F> DiskSieve<F> {
         }
     }
 
-    /// The next thing that the disk shall do, if any is due. At most two are under way: a flush or
-    /// a merge, and a compaction, growth or removal. `is_idle`: the shard has nothing else to do,
-    /// so that a merge of any size is due.
+    /// Returns the next job for the disk, if any is due. At most two are under way: a flush or a
+    /// merge, and a compaction, growth or removal. `is_idle` says that the shard has nothing else
+    /// to do, so that a merge of any size is due.
     pub fn next_job(&mut self, now: Time, is_idle: bool) -> Option<Job<F>> {
         if self.first_lane.is_none()
             && let Some(work) = self.flush_due().or_else(|| self.merge_due(now, is_idle))
@@ -217,7 +222,7 @@ impl<F> DiskSieve<F> {
         Some(Work::Grow { slice, room, fresh, runs: self.runs.clone() })
     }
 
-    /// Runs of about one size: from 4^n times a flush up to 4^(n+1) times.
+    /// Compacts runs of about one size: from 4^n times a flush up to 4^(n+1) times.
     fn compaction_due(&mut self) -> Option<Work<F>> {
         let tier = |run: &Run<F>| (run.count / self.limits.fresh_count as u64).max(1).ilog2() / 2;
         let mut run_counts = [0; u64::BITS as usize / 2];
@@ -231,8 +236,8 @@ impl<F> DiskSieve<F> {
         Some(Work::Compact { runs, serial })
     }
 
-    /// Takes a job's outcome in. After an error of the disk the work is due again; the caller waits
-    /// before it asks.
+    /// Takes in a job's outcome. After an error of the disk the work is due again; the caller waits
+    /// before it asks for the job.
     pub fn finish(&mut self, finished: Finished<F>) -> Result<(), SeenError> {
         self.seen.job_bytes += finished.bytes;
         match finished.outcome {
@@ -282,7 +287,7 @@ impl<F> DiskSieve<F> {
                 Ok(())
             }
             Err(error) => {
-                // A part of it may be on disk, under a name that is not used again.
+                // Part of the run may be on disk, under a name that is not used again.
                 self.leftovers.condemn([run::name_of(serial)]);
                 Err(error)
             }
@@ -308,7 +313,8 @@ impl<F> DiskSieve<F> {
         }
     }
 
-    /// Judges up to `count` candidates of a merge that is done. New ones are for `settle`.
+    /// Judges up to `count` candidates of a merge that is done. New ones are handed out by
+    /// `settle`.
     pub fn judge(&mut self, count: usize) -> Judged {
         let mut judged = Judged::default();
         let Merging::Judging { batch, found, next } = &mut self.merging else { return judged };
@@ -346,12 +352,12 @@ impl<F> DiskSieve<F> {
         judged
     }
 
-    /// When a merge becomes due, if nothing else makes it due before.
+    /// Returns when a merge becomes due, if nothing else makes it due before.
     pub fn merge_at(&self) -> Option<Time> {
         Some(self.gathering.since? + Duration::from_millis(self.limits.lag_ms))
     }
 
-    /// So much waits for the disk that no new fetches shall start.
+    /// Reports whether so much waits for the disk that no new fetches may start.
     pub fn is_backed_up(&self) -> bool {
         let batch = self.merging_batch();
         let bytes = self.gathering.size_bytes() + batch.map_or(0, |batch| batch.size_bytes());
@@ -360,18 +366,19 @@ impl<F> DiskSieve<F> {
             || bytes >= self.limits.deferred_bytes_max
     }
 
-    /// All that was admitted so far shall be in runs: for a checkpoint, once
-    /// [`DiskSieve::is_flushed`] says so.
+    /// Requests that everything admitted so far goes to runs, for a checkpoint.
+    /// [`DiskSieve::is_flushed`] says when it has.
     pub fn want_flush(&mut self) {
         self.is_flush_wanted = !self.fresh.is_empty();
     }
 
-    /// Whatever was admitted before the last [`DiskSieve::want_flush`] is in runs.
+    /// Reports whether everything admitted before the last [`DiskSieve::want_flush`] is in runs.
     pub fn is_flushed(&self) -> bool {
         !self.is_flush_wanted && self.frozen.is_none()
     }
 
-    /// All candidates deferred so far are judged when [`DiskSieve::judged_mark`] has come here.
+    /// Returns the mark that [`DiskSieve::judged_mark`] reaches when all candidates deferred so far
+    /// are judged.
     pub fn deferred_mark(&self) -> u64 {
         self.begun_batch_count + u64::from(self.gathering.count() > 0)
     }
@@ -380,18 +387,20 @@ impl<F> DiskSieve<F> {
         self.judged_batch_count
     }
 
-    /// The exact set on disk, as a checkpoint names it. The fresh fingerprints are not in it.
+    /// Returns the exact set on disk, as a checkpoint names it. The fresh fingerprints are not in
+    /// it.
     pub fn runs(&self) -> SeenImage {
         SeenImage { runs: self.runs.iter().map(|run| run.image()).collect() }
     }
 
-    /// Fingerprints that are in no run yet; with [`DiskSieve::runs`] they are all.
+    /// Returns the fingerprints that are in no run yet; with [`DiskSieve::runs`] they are all.
     pub fn fresh(&self) -> impl Iterator<Item = Fingerprint> {
         let frozen = self.frozen.iter().flat_map(|frozen| frozen.iter());
         self.fresh.iter().chain(frozen).map(|known| Fingerprint(*known))
     }
 
-    /// Candidates that no merge has judged yet, for a checkpoint: in the order in which they came.
+    /// Returns the candidates that no merge has judged yet, in the order in which they came, for a
+    /// checkpoint.
     pub fn deferred(&self) -> impl Iterator<Item = Candidate> {
         let judged_count = match &self.merging {
             Merging::Judging { next, .. } => *next,
@@ -403,7 +412,7 @@ impl<F> DiskSieve<F> {
             .chain(self.gathering.candidates())
     }
 
-    /// Runs that only a checkpoint may still name.
+    /// Returns the runs that only a checkpoint may still name.
     pub fn leftovers(&mut self) -> &mut Leftovers {
         &mut self.leftovers
     }
@@ -451,8 +460,9 @@ impl<F> Sieve for DiskSieve<F> {
             return Seen::New;
         }
         if !self.runs.is_empty() {
-            // Most of what is fresh is recent as well: to ask it here as well, two cache lines that
-            // nothing else needs, would spare few the disk. A merge that finds nothing asks it.
+            // Most fresh fingerprints are recent as well. To look the others up here would touch
+            // two cache lines that nothing else needs, and would spare few candidates the disk.
+            // What a merge does not find is looked up in `fresh` then.
             return Seen::Later;
         }
         let in_frozen = |frozen: &Rc<Fresh>| frozen.contains(fingerprint);
@@ -464,7 +474,8 @@ impl<F> Sieve for DiskSieve<F> {
         Seen::New
     }
 
-    /// The recent ones alone: for what they answer the filter is not asked.
+    /// Prefetches in the cache of recent fingerprints alone: for what that answers, the filter is
+    /// not asked.
     fn prefetch(&self, fingerprint: Fingerprint) {
         self.recent.prefetch(fingerprint.0);
     }
@@ -487,11 +498,12 @@ impl<F> Sieve for DiskSieve<F> {
     }
 
     fn admit(&mut self, fingerprint: Fingerprint) {
-        // By a set for each: half of them would do if they lay evenly, and what is turned out early
-        // is asked of the disk.
+        // The cache grows by a set for each new fingerprint. Half as many would do if fingerprints
+        // were spread evenly, but one that is turned out early has to be looked up on the disk.
         self.recent.grow();
         self.recent.insert(fingerprint.0);
-        // What the filter does not have is not among the frozen: its line is at hand, theirs not.
+        // A fingerprint that the filter does not have is not among the frozen ones either. The
+        // filter is asked first, because its cache line is at hand and theirs is not.
         let in_frozen = |frozen: &Rc<Fresh>| frozen.contains(fingerprint);
         if self.filter.may_contain(fingerprint) && self.frozen.as_ref().is_some_and(in_frozen) {
             return;
@@ -501,8 +513,8 @@ impl<F> Sieve for DiskSieve<F> {
         }
     }
 
-    /// From now on it counts as recent: if it is new the merge says so of this candidate, and
-    /// others of its URL have no need to wait beside it.
+    /// Keeps the candidate for a merge. From now on its fingerprint counts as recent: if it is new,
+    /// the merge says so of this candidate, and others of its URL need not wait beside it.
     fn defer(&mut self, fingerprint: Fingerprint, candidate: &Candidate<&str>, now: Time) {
         self.recent.insert(fingerprint.0);
         self.gathering.push(fingerprint, candidate, now);
@@ -521,17 +533,17 @@ impl<F> Sieve for DiskSieve<F> {
         self.gathering.count() + merging + self.settled.len()
     }
 
-    /// The disk is the bound.
+    /// Returns false: the disk is the only bound.
     fn is_full(&self) -> bool {
         false
     }
 }
 
-/// How far ahead of a candidate that is judged another's cache line is asked for.
+/// How many candidates ahead of the one that is judged a cache line is prefetched.
 const JUDGED_AHEAD_COUNT: usize = 16;
 
-/// Of a table of fresh ones: also for what is admitted while a flush is due, so that it never grows
-/// in between.
+/// Returns the room of a table of fresh fingerprints. It includes what is admitted while a flush is
+/// due, so that the table never grows in between.
 fn room_of(limits: &SeenLimits) -> usize {
     limits.fresh_count + limits.fresh_count / 2
 }

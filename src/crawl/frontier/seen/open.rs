@@ -1,4 +1,5 @@
-//! Makes a sieve from what a checkpoint names: checks the runs, and builds the filter from them.
+//! Opening: makes a sieve from what a checkpoint names. It checks the runs, and builds the filter
+//! from them.
 
 use super::filter::{Filter, slice_of, slice_range};
 use super::jobs::Toil;
@@ -13,9 +14,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 impl<F: File> DiskSieve<F> {
-    /// Opens the runs of `image` in `directory`, which is made if it is missing. Every block of
-    /// them is read and checked. Runs that the image does not name are superseded: they go when no
-    /// checkpoint can be fallen back upon that names them.
+    /// Opens the runs of `image` in `directory`, which is created if it is missing. Every block of
+    /// them is read and checked. Runs that the image does not name are superseded: they are removed
+    /// when no checkpoint that names them can be fallen back upon.
     pub async fn open<W>(
         world: &W,
         directory: &Path,
@@ -61,7 +62,8 @@ impl<F: File> DiskSieve<F> {
         Ok(())
     }
 
-    /// About how many fingerprints each slice has, at least one block's where there may be any.
+    /// Estimates how many fingerprints each slice has: those of a block are divided among the
+    /// slices that it may reach into, and rounded up.
     fn counts_by_slice(&self) -> Vec<usize> {
         let mut counts = vec![0; SEEN_SLICE_COUNT];
         for run in &self.runs {

@@ -1,11 +1,13 @@
 //! Sorts fingerprints a step at a time, so that a core that sorts half a million still fetches.
 //!
-//! 1. Count by slot: the top bits alone are uneven, a crawl of one site has a single slot.
-//! 2. Give each slot buckets by its count. Behind the slot a fingerprint is a hash of its host, so
-//!    equal parts of the slot's range hold about equally many hosts.
-//! 3. Scatter into the buckets, and sort each: a few hundred, in cache.
-//! 4. A large host has a bucket to itself, too much for one step: its parts are sorted one by one
-//!    and then merged, all at once.
+//! 1. It counts by slot: the top bits alone are uneven, because a crawl of one site has a single
+//!    slot.
+//! 2. It gives each slot buckets by its count. Behind the slot a fingerprint is a hash of its host,
+//!    so equal parts of the slot's range hold about equally many hosts.
+//! 3. It scatters the fingerprints into the buckets, and sorts each bucket: a few hundred, in
+//!    cache.
+//! 4. A large host has a bucket to itself, which is too much for one step: its parts are sorted one
+//!    by one and then merged, all at once.
 
 use crate::base::limits::{SEEN_STEP_COUNT, SLOT_BITS, SLOT_COUNT};
 use crate::io::Clock;
@@ -40,13 +42,14 @@ pub(super) async fn sorted<T: Keyed>(items: &[T], clock: &impl Clock) -> Vec<T> 
     for bucket in 0..buckets.count {
         ends[bucket + 1] += ends[bucket];
     }
-    // Room first, as everything else in steps: the system may be slow to give it.
+    // The room is filled first, in steps like everything else: the system may be slow to provide
+    // the memory.
     let mut sorted = Vec::with_capacity(items.len());
     for step in items.chunks(SEEN_STEP_COUNT) {
         sorted.extend_from_slice(step);
         clock.yield_now().await;
     }
-    // Now the start of each bucket; scattering moves it to its end.
+    // `ends` now has the start of each bucket; scattering moves it to the bucket's end.
     for step in items.chunks(SEEN_STEP_COUNT) {
         for item in step {
             let end = &mut ends[buckets.of(item.key())];
@@ -86,7 +89,7 @@ async fn sort_in_parts<T: Keyed>(items: &mut [T], clock: &impl Clock) {
         let Reverse((key, at)) = &mut *least;
         merged.push(items[*at]);
         *at += 1;
-        // Where a part ends the next begins, which has a head of its own.
+        // A part ends where the next begins, and the next has a head of its own.
         if *at < items.len() && !at.is_multiple_of(SEEN_STEP_COUNT) {
             *key = items[*at].key();
             drop(least);
@@ -104,7 +107,7 @@ async fn sort_in_parts<T: Keyed>(items: &mut [T], clock: &impl Clock) {
 }
 
 struct Buckets {
-    /// Of each slot: its first bucket and how many it has.
+    /// For each slot: its first bucket, and how many it has.
     of_slot: Vec<(u32, u32)>,
     count: usize,
 }

@@ -1,10 +1,10 @@
 //! Reads the blocks of a run in order, many at a time, one haul ahead.
 //!
-//! A haul is up to [`SEEN_TRANSFER_BYTES`] in up to [`SEEN_TRANSFER_PIECE_COUNT`] pieces, asked for
-//! at once: what is wanted of a large run lies far apart, and a wait for each block would be longer
-//! than all the reads. While a haul is looked at the next is on its way: the disk is never idle.
-//! Which blocks are read is up to the caller: all, those of a range, or those that could hold a
-//! needle.
+//! A haul is up to [`SEEN_TRANSFER_BYTES`] in up to [`SEEN_TRANSFER_PIECE_COUNT`] pieces, which are
+//! requested at once: the blocks that are wanted of a large run lie far apart, and a wait for each
+//! block would be longer than all the reads. While a haul is processed the next is being read, so
+//! the disk is never idle. The caller says which blocks are read: all, those of a range, or those
+//! that could hold a needle.
 
 use super::SeenError;
 use super::run::{Run, block_offset};
@@ -26,7 +26,7 @@ pub(super) struct Extent {
     pub(super) count: usize,
 }
 
-/// Blocks `from` up to and without `to`, haul by haul.
+/// Returns the blocks from `from` up to and without `to`, haul by haul.
 pub(super) fn extents(from: usize, to: usize) -> impl Iterator<Item = Extent> {
     (from..to)
         .step_by(HAUL_BLOCK_COUNT)
@@ -42,7 +42,7 @@ enum Piece {
 }
 
 impl Piece {
-    /// True once it has been read.
+    /// Returns true once the piece has been read.
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if let Piece::Asked(extent, reading) = self
             && let Poll::Ready(read) = reading.as_mut().poll(context)
@@ -67,7 +67,7 @@ impl Haul {
         self.0.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 
-    /// The blocks with their numbers, in order.
+    /// Returns the blocks with their numbers, in order.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (usize, &[u8])> {
         self.0.iter().flat_map(|(extent, bytes)| {
             (extent.first..).zip(bytes.chunks(SEEN_BLOCK_BYTES)).take(extent.count)
@@ -84,7 +84,7 @@ impl<F: File, E: Iterator<Item = Extent>> Reader<F, E> {
         &self.run
     }
 
-    /// The next haul, with the one behind it on its way; `None` at the end.
+    /// Returns the next haul, and requests the one behind it; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Haul>, SeenError> {
         if self.ahead.is_empty() {
             self.read_ahead().await;
@@ -106,7 +106,7 @@ impl<F: File, E: Iterator<Item = Extent>> Reader<F, E> {
         Ok(Some(Haul(haul)))
     }
 
-    /// Asks for the next haul and does not wait: polled once, its reads are with the disk.
+    /// Requests the next haul without waiting for it: once polled, its reads are with the disk.
     async fn read_ahead(&mut self) {
         debug_assert!(self.ahead.is_empty(), "one haul ahead");
         let mut room = HAUL_BLOCK_COUNT;
@@ -126,7 +126,7 @@ impl<F: File, E: Iterator<Item = Extent>> Reader<F, E> {
     }
 }
 
-/// Ready when all have been read.
+/// Is ready when all pieces have been read.
 fn poll_all(pieces: &mut [Piece], context: &mut Context<'_>) -> Poll<()> {
     let is_done = pieces.iter_mut().fold(true, |is_done, piece| piece.poll(context) & is_done);
     if is_done { Poll::Ready(()) } else { Poll::Pending }

@@ -8,8 +8,9 @@
 //! | trailer | 64 | magic, version, block count, count, last fingerprint, checksums |
 //!
 //! A block's checksum (xxh3, against decay) is seeded with the run's serial and covers the block's
-//! number, so a block in the wrong place, or of another file, is damage too. The index stays in
-//! RAM, half a bit a URL. Invariant: an open [`Run`] is whole, if its blocks prove right when read.
+//! number, so a block in the wrong place, or of another file, is damage too. The index stays in RAM
+//! and takes half a bit a URL. Invariant: everything of an open [`Run`] was checked but its blocks,
+//! and each block is checked when it is read.
 
 use super::SeenError;
 use crate::base::limits::{SEEN_BLOCK_BYTES, SEEN_INDEX_BYTES_MAX};
@@ -62,7 +63,7 @@ pub(super) struct Run<F> {
 }
 
 impl<F: File> Run<F> {
-    /// Opens a run and checks all but its blocks: they are checked as they are read.
+    /// Opens a run and checks all but its blocks, which are checked as they are read.
     pub(super) async fn open<D: Disk<File = F>>(
         disk: &D,
         directory: &Path,
@@ -71,12 +72,13 @@ impl<F: File> Run<F> {
         let name = image.name.as_str();
         let damaged = |what| SeenError::damaged(name, what);
         let failed = |error| SeenError::disk("open", name, error);
-        let serial = serial_of(name).ok_or(damaged("not a run's name"))?;
+        let serial = serial_of(name).ok_or(damaged("the name is not a run's"))?;
         let file = disk.open(&directory.join(name)).await.map_err(failed)?;
         let header = file.read_at(0, HEADER_BYTES).await.map_err(failed)?;
         check_header(&header, serial).map_err(damaged)?;
         let size = file.size();
-        let trailer_at = size.checked_sub(TRAILER_BYTES as u64).ok_or(damaged("too short"))?;
+        let trailer_at =
+            size.checked_sub(TRAILER_BYTES as u64).ok_or(damaged("the file is too short"))?;
         let trailer = file.read_at(trailer_at, TRAILER_BYTES).await.map_err(failed)?;
         let trailer = Trailer::read(&trailer).ok_or(damaged("the trailer is damaged"))?;
         let index_bytes = u64::from(trailer.block_count) * FINGERPRINT_BYTES as u64;
@@ -91,7 +93,7 @@ impl<F: File> Run<F> {
         let index: Vec<u128> = fingerprints(&index).collect();
         let run = Run { serial, count: trailer.count, last: trailer.last, index, file };
         if run.image() != *image {
-            return Err(damaged("not the run that the checkpoint names"));
+            return Err(damaged("the checkpoint names another run"));
         }
         Ok(run)
     }
@@ -111,12 +113,13 @@ impl<F> Run<F> {
         self.index.len()
     }
 
-    /// The block that holds `fingerprint`, if any does: the last that begins at or before it.
+    /// Returns the block that holds `fingerprint`, if any does: the last that begins at or before
+    /// it.
     pub(super) fn block_of(&self, fingerprint: u128) -> usize {
         self.index.partition_point(|first| *first <= fingerprint).saturating_sub(1)
     }
 
-    /// The fingerprints of block `number`, if the block is sound.
+    /// Returns the fingerprints of block `number`, if the block is sound.
     pub(super) fn block<'b>(
         &self,
         number: usize,
@@ -193,14 +196,15 @@ fn check_header(found: &[u8], serial: u64) -> Result<(), &'static str> {
     match () {
         () if found == header(serial) => Ok(()),
         () if !found.starts_with(&HEADER_MAGIC) || found.len() < HEADER_BYTES => {
-            Err("not a run of fingerprints")
+            Err("the file is not a run of fingerprints")
         }
-        () if u32_at(found, 8) != VERSION => Err("a run of another version"),
+        () if u32_at(found, 8) != VERSION => Err("another version wrote this run"),
         () => Err("the header is damaged"),
     }
 }
 
-/// Over the block's number, its count, its fingerprints and the zeros behind them.
+/// Computes the checksum of a block over its number, its count, its fingerprints and the zeros
+/// behind them.
 pub(super) fn block_checksum(behind_checksum: &[u8], serial: u64) -> u64 {
     xxh3_64_with_seed(behind_checksum, serial)
 }

@@ -1,4 +1,5 @@
-//! The sieve against a plain set, over a simulated disk, with jobs and offers in any order.
+//! Tests of the sieve against a plain set, over a simulated disk, with jobs and offers in any
+//! order.
 
 use super::writer::RunWriter;
 use super::*;
@@ -15,7 +16,7 @@ type Subject = DiskSieve<SimFile>;
 
 pub(super) const DIRECTORY: &str = "state/shard-00";
 
-/// With few recent ones, so that merges have something to settle.
+/// Makes limits with a small cache of recent fingerprints, so that merges have something to settle.
 fn small(fresh_count: usize) -> SeenLimits {
     SeenLimits::sized(fresh_count).remembering(8)
 }
@@ -30,7 +31,7 @@ fn candidate(number: u64) -> Candidate {
 struct Bench {
     world: SimWorld,
     sieve: RefCell<Subject>,
-    /// By the candidate's URL; what was offered is taken at once or still deferred.
+    /// The URLs that were taken: what was offered is taken at once or still deferred.
     taken: RefCell<HashSet<Url>>,
     offered: RefCell<HashSet<Url>>,
     deferred: RefCell<HashSet<Url>>,
@@ -113,7 +114,7 @@ impl Bench {
         self.world.sleep_until(self.world.now() + pause).await;
     }
 
-    /// Until nothing is due, under way or deferred.
+    /// Runs jobs until nothing is due, under way or deferred.
     async fn drain(self: &Rc<Self>) {
         for _ in 0..100_000 {
             self.judge(1_000);
@@ -129,7 +130,7 @@ impl Bench {
         panic!("the sieve never drains");
     }
 
-    /// Offers by chance: some often, some once, some of long ago.
+    /// Offers candidates by chance: some often, some once, some again after a long time.
     async fn storm(self: &Rc<Self>, offer_count: u64, number_max: u64) {
         for step in 0..offer_count {
             let random = self.world.random_u64();
@@ -159,7 +160,7 @@ impl Bench {
         let sieve = self.sieve.borrow();
         let runs = sieve.runs().runs;
         let on_disk: u64 = runs.iter().map(|run| run.count).sum();
-        assert_eq!(on_disk as usize + sieve.fresh().count(), count, "each in one place");
+        assert_eq!(on_disk as usize + sieve.fresh().count(), count, "each URL is in one place");
         assert_eq!(sieve.figures().url_count, count);
     }
 }
@@ -170,7 +171,7 @@ pub(super) fn in_sim<T>(seed: u64, body: impl AsyncFnOnce(SimWorld) -> T) -> (Si
     (sim, done)
 }
 
-/// Of fingerprints in ascending order, in [`DIRECTORY`].
+/// Writes a run of fingerprints in ascending order, in [`DIRECTORY`].
 pub(super) async fn run_of(world: &SimWorld, serial: u64, all: &[u128]) -> Rc<Run<SimFile>> {
     let directory = Path::new(DIRECTORY);
     world.create_dir(directory).await.expect("a directory");
@@ -243,7 +244,7 @@ fn what_waits_for_a_merge_waits_once_and_is_taken_once() {
         (0..2_000).for_each(|number| bench.offer(candidate(number)));
         bench.drain().await;
         assert!(bench.sieve.borrow().seen_figures(world.now()).run_count > 0);
-        // The filter takes few that are new for known.
+        // The filter answers "maybe" for few URLs that are new.
         let doubtful = (2_000..1_000_000).map(candidate).find(|candidate| {
             bench.sieve.borrow_mut().probe(candidate.url.fingerprint(&test_key())) == Seen::Later
         });
@@ -355,7 +356,7 @@ fn a_bit_that_flips_under_a_sieve_is_found_by_its_next_merge() {
         }
         let what = "a block is damaged";
         assert_eq!(*bench.errors.borrow(), [SeenError::Damaged { name, what }]);
-        assert_eq!(bench.sieve.borrow().deferred().collect::<Vec<_>>(), [late], "not lost");
+        assert_eq!(bench.sieve.borrow().deferred().collect::<Vec<_>>(), [late], "it is not lost");
     });
 }
 
@@ -439,7 +440,8 @@ fn a_sieve_whose_disk_is_slow_says_that_it_is_backed_up() {
 #[test]
 fn sorting_in_steps_equals_sorting() {
     in_sim(9, async |world| {
-        // Of one host, of two in one slot, of as many as fingerprints.
+        // Fingerprints of one host, of two hosts in one slot, of two in two slots, and of as many
+        // hosts as fingerprints.
         for host_mask in [0, 1 << 30, 1 << 63, u64::MAX] {
             for count in [0, 1, 255, 256, 257, 4_096, 4_097, 20_000] {
                 let of = |random: u64| {
@@ -456,7 +458,7 @@ fn sorting_in_steps_equals_sorting() {
     });
 }
 
-/// The recent fingerprints are told by half of their bits.
+/// The cache of recent fingerprints compares half of their bits.
 #[test]
 fn a_url_is_not_known_because_one_was_made_to_look_like_it() {
     in_sim(5, async |world| {

@@ -1,7 +1,7 @@
-//! Writes a run: fingerprints in, in ascending order, blocks to the end of a new file.
+//! Writes a run. Fingerprints flow in, in ascending order; blocks flow to the end of a new file.
 //!
-//! Nothing is used of a run before [`RunWriter::finish`] has synced the file and its directory. A
-//! run that could not be finished is left for its caller to remove.
+//! Nothing of a run is used before [`RunWriter::finish`] has synced the file and its directory. The
+//! caller removes a run that could not be finished.
 
 use super::SeenError;
 use super::run::{
@@ -17,7 +17,7 @@ pub(super) struct RunWriter<F> {
     file: F,
     /// Whole blocks, and the one being filled.
     buffer: Vec<u8>,
-    /// Where that begins, and how many fingerprints are in it.
+    /// Where the block being filled begins, and how many fingerprints are in it.
     block_start: usize,
     block_count: usize,
     index: Vec<u128>,
@@ -48,7 +48,8 @@ impl<F: File> RunWriter<F> {
         Ok(writer)
     }
 
-    /// Adds the next fingerprint; one that came before is left out. True if it is time to `flush`.
+    /// Adds the next fingerprint; leaves out one that equals the last. Returns true if it is time
+    /// to `flush`.
     pub(super) fn push(&mut self, fingerprint: u128) -> bool {
         if self.count > 0 && fingerprint <= self.last {
             assert_eq!(fingerprint, self.last, "runs are sorted");
@@ -69,7 +70,7 @@ impl<F: File> RunWriter<F> {
         self.block_count == 0 && self.buffer.len() >= SEEN_TRANSFER_BYTES
     }
 
-    /// Appends the whole blocks; says how many bytes they were.
+    /// Appends the whole blocks; returns how many bytes they were.
     pub(super) async fn flush(&mut self) -> Result<usize, SeenError> {
         debug_assert_eq!(self.block_count, 0, "only whole blocks are written");
         let full = std::mem::take(&mut self.buffer);

@@ -1,4 +1,4 @@
-//! Spilling: which queues give up what, and the batches by which it reaches the disk.
+//! Batches: decides which queues give up what, and fills the batches by which it reaches the disk.
 
 use super::chunk::{self, ChunkRef, HEADER_BYTES};
 use super::jobs::Work;
@@ -14,9 +14,10 @@ use std::cmp::Reverse;
 use std::rc::Rc;
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// The lane of the batches: writes the one that is full, failed or waited for; fills one from
-    /// queues if they hold too much, or from segments that are moved. The two take turns, a batch
-    /// each, or a disk that is always behind would never be cleared.
+    /// Returns the next job of the batch lane. It writes the batch that is full, torn or waited
+    /// for; or it fills one from queues, if they hold too much, or from segments under compaction.
+    /// The two sources take turns, a batch each: otherwise a disk that is always behind would never
+    /// be compacted.
     pub(super) fn batch_due(&mut self) -> Option<Work> {
         if self.tails.lane.is_some() {
             return None;
@@ -43,10 +44,10 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         self.tails.write_batch().or_else(|| self.tails.compaction_due())
     }
 
-    /// Fills a batch, of one class, from the queues whose turn it is to give way.
+    /// Fills a batch of one class from the queues whose turn it is to give way.
     fn gather(&mut self) {
         for class in self.tails.classes_to_spill() {
-            // Once round: a host may have to keep what it has, and stays listed.
+            // Goes round once: a host may have to keep what it has, and stays listed.
             for _ in 0..self.tails.spill_lists[class.index()].len() {
                 self.prefetch_spill(&self.tails.spill_lists[class.index()]);
                 let Frontier { tails, hosts, .. } = self;
@@ -71,9 +72,9 @@ impl Tails {
         !self.is_held && self.resident_bytes() > self.limits.resident_bytes_max
     }
 
-    /// The lowest class first that holds a fair part of the RAM; of those that do not, the one that
-    /// holds most. Always the lowest would write its URLs one by one while better ones fill the
-    /// RAM.
+    /// Returns the classes in the order in which they spill. The lowest class goes first that holds
+    /// a fair part of the RAM; of those that do not, the one that holds most. If the lowest class
+    /// always went first, its URLs would be written one by one while better ones fill the RAM.
     fn classes_to_spill(&self) -> [Class; 4] {
         let fair_bytes = self.limits.resident_bytes_max / 8;
         let mut classes = Class::ALL;
@@ -86,8 +87,8 @@ impl Tails {
     }
 
     /// Moves what exceeds a queue's head into the batch, as far as there is room. A host that is
-    /// being visited keeps one record at least, or it might never get to ask for it; one whose next
-    /// chunk is being read keeps all.
+    /// being visited keeps one record at least, or it might never get to ask for it. A queue whose
+    /// next chunk is being read keeps its whole head.
     fn give_up<X>(&mut self, id: HostId, host: &mut Host<X>, class: Class) {
         let place = Place::new(id, class);
         let is_read = self.tails.get(&place).is_some_and(|tail| tail.refill == Refill::Reading);
@@ -123,7 +124,7 @@ impl Tails {
         tail.behind = behind;
     }
 
-    /// Writes records into the batch until all are, or so many bytes.
+    /// Writes records into the batch, until all are written or at least `size_max` bytes.
     fn write_chunks(
         &mut self,
         class: Class,
@@ -143,7 +144,7 @@ impl Tails {
         chunks
     }
 
-    /// Adds a chunk to the batch, which is begun if there is none.
+    /// Adds a chunk to the batch; begins a batch if there is none.
     pub(super) fn write_chunk(
         &mut self,
         class: Class,
@@ -177,7 +178,7 @@ impl Tails {
         chunk
     }
 
-    /// Room for records in the batch: for a chunk at least, until it is full.
+    /// Returns the room for records in the batch: for a chunk at least, until it is full.
     fn batch_room(&self) -> usize {
         let used = self.batch.as_ref().map_or(0, |batch| batch.bytes.len());
         match self.limits.batch_bytes.saturating_sub(used) {
@@ -198,7 +199,7 @@ impl Tails {
         })
     }
 
-    /// The batch is durable, or stays to be written again.
+    /// Ends the write of the batch: it is durable, or stays to be written again.
     pub(super) fn end_append(&mut self, appended: Result<(), TailError>) -> Result<(), TailError> {
         assert!(self.lane.take() == Some(Lane::Append), "jobs end once");
         match appended {

@@ -8,8 +8,9 @@
 //! | magic | 4 | |
 //! | records | size | as [`crate::crawl::frontier::packed`] has them |
 //!
-//! Seeded so, a chunk in the wrong place or of another file is damage too. Records name their
-//! origin by its index among the host's: a chunk is read together with its host, never alone.
+//! Because of the seed, a chunk in the wrong place or of another file is damage too. Records name
+//! their origin by its index among the host's origins: a chunk is read together with its host,
+//! never alone.
 
 use crate::proto::url::HostKey;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -22,7 +23,7 @@ const MAGIC: [u8; 4] = *b"chnk";
 pub struct ChunkRef {
     pub segment: u32,
     pub offset: u32,
-    /// Of its records.
+    /// Bytes of its records.
     pub size: u16,
     pub count: u16,
 }
@@ -30,7 +31,7 @@ pub struct ChunkRef {
 const _: () = assert!(size_of::<ChunkRef>() <= 16);
 
 impl ChunkRef {
-    /// Bytes it takes in its segment.
+    /// Returns the bytes that the chunk takes in its segment.
     pub(super) fn footprint(self) -> u64 {
         u64::from(self.size) + HEADER_BYTES as u64
     }
@@ -50,8 +51,8 @@ pub(super) fn seal(bytes: &mut [u8], chunk: ChunkRef, key: HostKey) {
     bytes[..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The host's key and the chunk that `bytes` begin with; `None` if they begin with none. Only
-/// [`records`] proves them right.
+/// Returns the host's key and the chunk whose header `bytes` begin with; `None` if they begin with
+/// no header. Only [`records`] proves the chunk right.
 pub(super) fn header(bytes: &[u8], segment: u32, offset: u32) -> Option<(HostKey, ChunkRef)> {
     let (head, _) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     if head[20..24] != MAGIC {
@@ -63,7 +64,7 @@ pub(super) fn header(bytes: &[u8], segment: u32, offset: u32) -> Option<(HostKey
     Some((key, ChunkRef { segment, offset, size, count }))
 }
 
-/// The records of `chunk`, which `bytes` must be, whole and unchanged.
+/// Returns the records of `chunk`. `bytes` must be that chunk, whole and unchanged.
 pub(super) fn records(bytes: &[u8], chunk: ChunkRef, key: HostKey) -> Result<&[u8], &'static str> {
     let (written_key, written) =
         header(bytes, chunk.segment, chunk.offset).ok_or("a chunk has no header")?;
@@ -72,7 +73,7 @@ pub(super) fn records(bytes: &[u8], chunk: ChunkRef, key: HostKey) -> Result<&[u
         return Err("a chunk is damaged");
     }
     if written != chunk || written_key != key {
-        return Err("a chunk is another one's");
+        return Err("a chunk is not the expected one");
     }
     Ok(&bytes[HEADER_BYTES..])
 }
@@ -91,9 +92,9 @@ mod tests {
         assert_eq!(records(&bytes, chunk, key), Ok(&b"hello"[..]));
         let elsewhere = ChunkRef { offset: 4_097, ..chunk };
         assert_eq!(records(&bytes, elsewhere, key), Err("a chunk is damaged"));
-        assert_eq!(records(&bytes, chunk, HostKey(78)), Err("a chunk is another one's"));
+        assert_eq!(records(&bytes, chunk, HostKey(78)), Err("a chunk is not the expected one"));
         let other = ChunkRef { count: 2, ..chunk };
-        assert_eq!(records(&bytes, other, key), Err("a chunk is another one's"));
+        assert_eq!(records(&bytes, other, key), Err("a chunk is not the expected one"));
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);

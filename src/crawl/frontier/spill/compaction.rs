@@ -1,7 +1,8 @@
-//! Compacting: a segment of which little is in use has that moved, so that its file can go.
+//! Compaction: a segment of which little is in use has its live chunks moved, so that its file can
+//! be removed.
 //!
-//! Nothing in RAM says what lies in a segment; the segment does. It is read piece by piece, and of
-//! each chunk that it holds the host is asked whether it is one of its own still.
+//! Nothing in RAM says what lies in a segment; the segment itself does. It is read piece by piece,
+//! and for each chunk in it the host is asked whether the chunk is still one of its own.
 
 use super::jobs::Work;
 use super::segments::{FILE_HEADER_BYTES, name_of};
@@ -15,7 +16,8 @@ impl Tails {
         !self.is_held && (self.compacting.is_some() || self.segments.has_sparse())
     }
 
-    /// Reads the next piece of the segment that is being moved, or of the next one.
+    /// Returns the job that reads the next piece of the segment under compaction, or of the next
+    /// one.
     pub(super) fn compaction_due(&mut self) -> Option<Work> {
         if self.is_held {
             return None;
@@ -24,7 +26,8 @@ impl Tails {
             if self.compacting.is_none() {
                 let serial = self.segments.next_sparse()?;
                 let class = self.segments.segment(serial)?.class;
-                // A batch is of one class: the one that is being filled goes first.
+                // A batch is of one class: a batch of another class that is being filled goes
+                // first.
                 if self.batch.as_ref().is_some_and(|batch| batch.class != class) {
                     self.compacting =
                         Some(Compacting { class, serial, offset: FILE_HEADER_BYTES as u64 });
@@ -70,7 +73,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         while (at as u64) < rest_bytes {
             let chunk_at = u32::try_from(offset).expect("segments are bounded") + at as u32;
             let Some((key, found)) = chunk::header(&piece[at..], serial, chunk_at) else {
-                // A header may be cut by the piece's end, but none is longer than a piece.
+                // The end of the piece may cut a header, but no header is longer than a piece.
                 let is_cut = at > 0 && piece.len() - at < chunk::HEADER_BYTES;
                 if is_cut && (piece.len() as u64) < rest_bytes {
                     break;
@@ -82,7 +85,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
                 if at > 0 && end as u64 <= rest_bytes {
                     break;
                 }
-                return Err(damaged("a chunk is cut"));
+                return Err(damaged("a chunk is cut short"));
             }
             self.move_chunk(class, key, found, &piece[at..end]).map_err(damaged)?;
             at = end;
@@ -93,8 +96,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Ok(())
     }
 
-    /// Moves a chunk, if a queue still refers to it. The first of a queue that is being read stays:
-    /// it will not be in use for long.
+    /// Moves a chunk if a queue still refers to it. The first chunk of a queue that is being read
+    /// stays: it will not be in use for long.
     fn move_chunk(
         &mut self,
         class: Class,

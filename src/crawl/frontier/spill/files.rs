@@ -1,5 +1,8 @@
-//! The open files of the segments. Kept beside the frontier, by whoever runs its jobs: the frontier
-//! itself has no files. One core.
+//! The open files of the segments.
+//!
+//! This module owns up to [`QUEUE_OPEN_FILE_COUNT_MAX`] of them; beyond that the one not used for
+//! longest is closed. Whoever runs the frontier's jobs keeps them beside it, because the frontier
+//! itself has no files. One core touches them.
 
 use super::TailError;
 use super::segments::name_of;
@@ -26,7 +29,7 @@ impl<F: File> Files<F> {
         &self.directory
     }
 
-    /// The file of a segment, opened if it is not open.
+    /// Returns the file of a segment, opened if it is not open.
     pub(super) async fn segment<D: Disk<File = F>>(
         &self,
         disk: &D,
@@ -43,8 +46,8 @@ impl<F: File> Files<F> {
         Ok(self.keep(serial, file))
     }
 
-    /// A new file for a segment, its name durable; what an earlier attempt left of it is emptied:
-    /// serials are never used twice, so a file of that name is ours.
+    /// Creates the file of a new segment and makes its name durable. If an earlier attempt has left
+    /// the file, it is emptied: serials are never used twice, so a file of that name is ours.
     pub(super) async fn begin<D: Disk<File = F>>(
         &self,
         disk: &D,

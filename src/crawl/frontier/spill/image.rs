@@ -1,8 +1,8 @@
-//! What a checkpoint keeps of the tails, and the tails that are made of it again.
+//! What a checkpoint keeps of the tails, and how a restart makes tails of it again.
 //!
-//! A checkpoint names the segments, and in each host's image ([`crate::crawl::frontier`]'s own) the chunks
-//! between head and `behind`. A restart begins with [`open`] and [`Frontier::adopt_segments`], and
-//! ends with [`Frontier::end_adoption`].
+//! A checkpoint names the segments and, in each host's image ([`crate::crawl::frontier`] makes it),
+//! the chunks between head and `behind`. A restart begins with [`open`] and
+//! [`Frontier::adopt_segments`], and ends with [`Frontier::end_adoption`].
 
 use super::chunk;
 use super::segments::{check_file_header, serial_of};
@@ -23,9 +23,10 @@ pub struct TailImage {
     pub unnamed: Vec<String>,
 }
 
-/// Opens the directory of the segments, which is made if it is missing. Segments of the image are
-/// checked to be there, their chunks when they are read. Segments that it does not name are
-/// superseded: they go when no checkpoint can be fallen back upon that names them.
+/// Opens the directory of the segments, which is created if it is missing. Checks that the segments
+/// of the checkpoint are there; their chunks are checked when they are read. Segments that it does
+/// not name are superseded: they are removed when no checkpoint that names them can be fallen back
+/// upon.
 pub async fn open<D: Disk>(
     disk: &D,
     directory: &Path,
@@ -48,7 +49,7 @@ pub async fn open<D: Disk>(
     Ok(TailImage { segments, serial_min, unnamed })
 }
 
-/// The records of a chunk of host `key`, read by itself: for a host that moves to another core.
+/// Reads the records of a chunk of host `key` by itself, for a host that moves to another core.
 pub async fn read_chunk<D: Disk>(
     disk: &D,
     files: &Files<D::File>,
@@ -63,7 +64,7 @@ pub async fn read_chunk<D: Disk>(
     Ok(records.map_err(|what| TailError::damaged(&name, what))?.to_vec())
 }
 
-/// Checks that a segment is there, with its head and as long as it should be.
+/// Checks that a segment is there, with its header and as long as it should be.
 pub async fn check_segment<D: Disk>(
     disk: &D,
     directory: &Path,
@@ -75,24 +76,25 @@ pub async fn check_segment<D: Disk>(
     let header = file.read_at(0, super::segments::FILE_HEADER_BYTES).await.map_err(failed)?;
     check_file_header(&header, &name)?;
     if file.size() < segment.size_bytes {
-        return Err(TailError::damaged(&name, "shorter than the checkpoint says"));
+        return Err(TailError::damaged(&name, "the file is shorter than the checkpoint says"));
     }
     Ok(())
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// While held, no queue goes to disk and no chunk is moved; what is on its way is written.
-    /// Reads go on. For a checkpoint, which can only name what is durable.
+    /// Begins or ends a hold of the tails. While they are held, no queue goes to disk and no chunk
+    /// is moved; a batch that is on its way is written, and reads go on. A checkpoint needs this,
+    /// because it can only name what is durable.
     pub fn hold_tails(&mut self, is_held: bool) {
         self.tails.is_held = is_held;
     }
 
-    /// Every chunk is durable. Stays so while the tails are held.
+    /// Reports whether every chunk is durable. This stays so while the tails are held.
     pub fn are_tails_durable(&self) -> bool {
         self.tails.batch.is_none()
     }
 
-    /// The chunks of a host, by class, in order. [`Frontier::are_tails_durable`] first.
+    /// Returns the chunks of a host, by class, in order. [`Frontier::are_tails_durable`] must hold.
     pub fn tail_image(&self, host: HostId) -> [Vec<ChunkRef>; 4] {
         assert!(self.are_tails_durable(), "a checkpoint names no chunk that may be lost");
         Class::ALL.map(|class| {
@@ -101,20 +103,20 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         })
     }
 
-    /// The segments that the chunks of all hosts lie in.
+    /// Returns the segments that the chunks of all hosts lie in.
     pub fn segment_images(&self) -> Vec<SegmentImage> {
         self.tails.segments.images()
     }
 
-    /// After a restart: the segments that [`open`] found.
+    /// Adopts the segments that [`open`] found, after a restart.
     pub fn adopt_segments(&mut self, image: &TailImage) {
         self.tails.segments.avoid(image.serial_min.saturating_sub(1));
         image.segments.iter().for_each(|segment| self.tails.segments.adopt(*segment));
         self.tails.segments.leftovers.supersede(image.unnamed.iter().cloned());
     }
 
-    /// After a restart: chunks of a host, behind what was restored of the class before. An error
-    /// if they lie in none of the segments that were adopted.
+    /// Restores chunks of a host after a restart, behind what was restored of the class before.
+    /// Returns an error if they lie in none of the segments that were adopted.
     pub fn restore_tail(
         &mut self,
         host: HostId,
@@ -126,7 +128,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             let end = u64::from(chunk.offset) + chunk.footprint();
             if segment.is_none_or(|of| of.class != class || end > of.synced_bytes) {
                 let name = super::segments::name_of(class, chunk.segment);
-                return Err(TailError::damaged(&name, "a chunk lies outside of it"));
+                return Err(TailError::damaged(&name, "a chunk lies outside of the segment"));
             }
         }
         if chunks.is_empty() {
@@ -148,7 +150,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         Ok(())
     }
 
-    /// After a restart: every tail is restored, so a segment without a chunk may go.
+    /// Ends the restore after a restart: every tail is restored, so a segment without a chunk may
+    /// be removed.
     pub fn end_adoption(&mut self) {
         self.tails.segments.end_adoption();
     }

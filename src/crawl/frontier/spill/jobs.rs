@@ -1,5 +1,6 @@
-//! The work of the tails that takes the disk: made by [`Frontier::next_tail_job`], run by a task of
-//! the shard on its [`Files`], and given back to [`Frontier::finish_tail_job`].
+//! Jobs: the work of the tails that needs the disk. [`Frontier::next_tail_job`] makes them, a task
+//! of the shard runs them on its [`Files`], and [`Frontier::finish_tail_job`] takes in their
+//! outcomes.
 //!
 //! A job touches nothing of the frontier, so offers and visits go on beside it.
 //!
@@ -19,15 +20,15 @@ pub struct Job(pub(super) Work);
 pub(super) enum Work {
     /// Writes a batch of chunks behind `base`, where the segment's last durable byte is.
     Append { class: Class, serial: u32, base: u64, bytes: Rc<Vec<u8>>, is_torn: bool },
-    /// Reads the oldest chunks of some queues; those that are still in RAM come with their bytes.
+    /// Reads the oldest chunks of some queues; chunks that are still in RAM come with their bytes.
     Refill { wanted: Vec<(Place, ChunkRef, Option<Vec<u8>>)> },
-    /// Reads a piece of a segment that is moved.
+    /// Reads a piece of a segment under compaction.
     Compact { class: Class, serial: u32, offset: u64, size_bytes: usize },
     /// Removes files that nothing refers to any more.
     Remove { names: Vec<String> },
 }
 
-/// What became of a job.
+/// The outcome of a job.
 pub struct Finished {
     pub(super) outcome: Outcome,
     pub(super) bytes: u64,
@@ -41,7 +42,7 @@ pub(super) enum Outcome {
 }
 
 impl Job {
-    /// Runs to its end.
+    /// Runs the job to its end.
     pub async fn run<W: Disk>(self, world: &W, files: &Files<W::File>) -> Finished {
         let mut bytes = 0;
         let outcome = match self.0 {
@@ -78,8 +79,9 @@ impl Job {
     }
 }
 
-/// Appends and syncs. After a failure the batch is written again behind the last good byte: Linux
-/// takes the pages of a failed sync for clean, so a second sync would succeed and prove nothing.
+/// Appends the batch and syncs it. After a failure the batch is written again behind the last good
+/// byte: Linux takes the pages of a failed sync for clean, so a second sync would succeed and prove
+/// nothing.
 async fn append<W: Disk>(
     world: &W,
     files: &Files<W::File>,
@@ -122,7 +124,7 @@ async fn remove<W: Disk>(
             files.forget(serial);
         }
         match world.remove(&files.directory().join(name)).await {
-            // Gone by an earlier try.
+            // An earlier try may have removed it.
             Ok(()) | Err(DiskError::NotFound) => {}
             Err(error) => return Err(TailError::disk("remove", name, error)),
         }

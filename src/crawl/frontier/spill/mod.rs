@@ -1,24 +1,27 @@
-//! Tails: what does not fit into RAM of the hosts' queues, in segments on disk.
+//! Spilling: the tails of the hosts' queues, which do not fit into RAM, in segments on disk.
 //!
-//! Owns what lies behind the heads of the queues. A host's queue of a class is, in this order: the
-//! head, in the host's own record; chunks on disk, in the order in which they are to be read; and
-//! `behind`, in RAM again, what came since the last spill. In: records, and jobs that are done.
-//! Out: records, and [`Job`]s that the shard runs beside its fetches. No I/O and no clock here;
-//! touched by its own core alone.
+//! This module owns what lies behind the heads of the queues. A host's queue of a class has three
+//! parts, in this order: the head, in the host's own record; chunks on disk, in the order in which
+//! they are to be read; and `behind`, in RAM again, with what came since the last spill. Records
+//! and finished jobs flow in. Records flow out, and [`Job`]s that the shard runs beside its
+//! fetches.
+//!
+//! Invariants: a tail has at least one chunk, between the head and `behind` (when the last chunk is
+//! read, `behind` joins the head and the tail is gone); a chunk's place is known before it is
+//! written and is not changed by the write; the order of a queue is kept across all of this.
+//!
+//! There is no I/O and no clock here. Only its own core touches it.
 //!
 //! A record's way:
-//! 1. It joins the head of its queue or, if that has a tail, what lies behind.
+//! 1. It joins the head of its queue or, if the queue has a tail, `behind`.
 //! 2. When there is more in RAM than may be, queues give up what exceeds their heads, each in its
-//!    turn, the lowest class first ([`batches`]). Chunks of many hosts make a batch, which is
-//!    appended to the open segment of the class and synced. Until both have succeeded the batch
-//!    stays in RAM, and what is wanted of it is read there.
-//! 3. When a head runs low, its oldest chunk is read, checked and appended to it ([`refill`]).
-//! 4. A sealed segment that is mostly out of use has its chunks moved ([`compaction`]); one that nothing
-//!    refers to is superseded, and removed once it is retired: a checkpoint may name it.
-//!
-//! Invariants: a tail has a chunk, so `behind` is never reached from an empty head without one
-//! (when the last chunk is read, `behind` joins the head and the tail is gone); a chunk's place is
-//! known before it is written and never changes by that; order is kept across all of this.
+//!    turn, the lowest class that holds a fair part of the RAM first ([`batches`]). Chunks of many
+//!    hosts make a batch, which is appended to the open segment of the class and synced. Until both
+//!    have succeeded the batch stays in RAM, and its chunks are read from there.
+//! 3. When a head runs low, the oldest chunk is read, checked and appended to it ([`refill`]).
+//! 4. A sealed segment that is mostly out of use has its live chunks moved ([`compaction`]). A
+//!    segment that nothing refers to is superseded, and removed once it is retired: a checkpoint
+//!    may name it.
 
 mod batches;
 mod chunk;
@@ -56,9 +59,9 @@ use std::rc::Rc;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TailError {
-    /// The disk refused; what was to be done can be tried again.
+    /// The disk refused an operation, which can be tried again.
     Disk { doing: &'static str, name: String, error: DiskError },
-    /// A file is not what was written. Nothing of it is used.
+    /// The content of a file is not what was written. Nothing of it is used.
     Damaged { name: String, what: &'static str },
 }
 
@@ -94,8 +97,8 @@ pub struct TailLimits {
 }
 
 impl TailLimits {
-    /// For so much in RAM, the rest in proportion. Small ones let a crawl of some hundred pages
-    /// meet every job.
+    /// Makes the limits for this much RAM, the rest in proportion. Small limits let a crawl of some
+    /// hundred pages meet every job.
     pub const fn sized(resident_bytes_max: u64) -> TailLimits {
         let batch_bytes = within(
             resident_bytes_max / 64,
@@ -133,13 +136,13 @@ const fn within(number: u64, least: u64, most: u64) -> u64 {
     }
 }
 
-/// What there is to see of it.
+/// The figures of the tails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TailFigures {
     /// URLs on disk, and the bytes that their chunks take there.
     pub url_count: u64,
     pub live_bytes: u64,
-    /// With what is not in use any more.
+    /// Bytes of the segments on disk, with what is not in use any more.
     pub disk_bytes: u64,
     pub segment_count: usize,
     /// RAM that queues take beyond their heads.
@@ -148,7 +151,7 @@ pub struct TailFigures {
     pub spilled_chunk_count: u64,
     pub refill_count: u64,
     pub moved_chunk_count: u64,
-    /// Read and written by all jobs.
+    /// Bytes read and written by all jobs.
     pub job_bytes: u64,
 }
 
@@ -170,10 +173,10 @@ impl Place {
     }
 }
 
-/// What lies behind a head.
+/// The tail of a queue: what lies behind its head.
 #[derive(Default)]
 struct Tail {
-    /// Never empty, but while the tail is being made or ended.
+    /// The chunks on disk. There is always one, except while the tail is being made or ended.
     chunks: VecDeque<ChunkRef>,
     behind: PackedQueue,
     refill: Refill,
@@ -183,20 +186,20 @@ struct Tail {
 enum Refill {
     #[default]
     None,
-    /// It stands in `wanted`.
+    /// The queue stands in `wanted`.
     Wanted,
-    /// A job reads its first chunk.
+    /// A job reads the queue's first chunk.
     Reading,
 }
 
-/// Chunks that are gathered, or on their way to the disk.
+/// Chunks that are being gathered, or on their way to the disk.
 struct Batch {
     class: Class,
     serial: u32,
-    /// Where in the segment it begins.
+    /// Where in the segment the batch begins.
     base: u64,
     bytes: Rc<Vec<u8>>,
-    /// An attempt to write it has failed.
+    /// An attempt to write the batch has failed.
     is_torn: bool,
 }
 
@@ -207,7 +210,7 @@ enum Lane {
     Compact,
 }
 
-/// How far a segment has been moved.
+/// How far the compaction of a segment has come.
 struct Compacting {
     class: Class,
     serial: u32,
@@ -225,11 +228,12 @@ pub struct Tails {
     batch: Option<Batch>,
     lane: Option<Lane>,
     compacting: Option<Compacting>,
-    /// The last batch was of queues that held too much: the next is of segments that are moved.
+    /// The last batch came from queues that held too much: the next comes from segments under
+    /// compaction.
     is_compaction_next: bool,
     is_held: bool,
     wanted: VecDeque<Place>,
-    /// Hosts whose next URLs were asked for and dropped meanwhile.
+    /// Hosts whose next URLs were requested and then dropped.
     unread: Vec<HostId>,
     refill_job_count: usize,
     is_removing: bool,
@@ -262,10 +266,10 @@ impl Tails {
     }
 
     fn tail(&mut self, place: Place) -> &mut Tail {
-        self.tails.get_mut(&place).expect("a host with the bit of a tail has one")
+        self.tails.get_mut(&place).expect("a host whose tail bit is set has a tail")
     }
 
-    /// The bytes of a chunk that is not durable yet.
+    /// Returns the bytes of a chunk that is not durable yet.
     fn in_batch(&self, chunk: ChunkRef) -> Option<&[u8]> {
         let batch = self.batch.as_ref().filter(|batch| batch.serial == chunk.segment)?;
         let start = u64::from(chunk.offset).checked_sub(batch.base)? as usize;
@@ -282,15 +286,15 @@ impl Tails {
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// The next thing that the disk shall do for the queues, if any is due: several reads at a
+    /// Returns the next job that the queues have for the disk, if any is due: several reads at a
     /// time, one write, one removal.
     pub fn next_tail_job(&mut self) -> Option<Job> {
         let work = self.refill_due().or_else(|| self.batch_due());
         work.or_else(|| self.tails.removal_due()).map(Job)
     }
 
-    /// Takes a job's outcome in. After an error of the disk the work is due again; the caller waits
-    /// before it asks.
+    /// Takes in a job's outcome. After an error of the disk the work is due again; the caller waits
+    /// before it asks for the job.
     pub fn finish_tail_job(&mut self, finished: Finished) -> Ended {
         self.tails.figures.job_bytes += finished.bytes;
         match finished.outcome {
@@ -307,11 +311,11 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// So much waits for the disk that no new fetches shall start.
+    /// Reports whether so much waits for the disk that no new fetches may start.
     pub fn is_tail_backed_up(&self) -> bool {
         let TailLimits { resident_bytes_max, batch_bytes, .. } = self.tails.limits;
         let slack_bytes = resident_bytes_max / 4 + 4 * batch_bytes as u64;
-        // Where nothing is being written, nothing would become of waiting.
+        // Where no batch is to be written, waiting would change nothing.
         self.tails.resident_bytes() > resident_bytes_max.saturating_add(slack_bytes)
             && self.tails.batch.is_some()
     }
@@ -327,13 +331,13 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Hosts whose next URLs were asked for and will not come: they gave way to better ones. Whoever
-    /// waits for them asks again, and finds what is left.
+    /// Returns the hosts whose next URLs were requested and will not come, because they gave way to
+    /// better ones. Whoever waits for them asks again, and finds what is left.
     pub fn take_unread(&mut self) -> Vec<HostId> {
         std::mem::take(&mut self.tails.unread)
     }
 
-    /// Segments that only a checkpoint may still name.
+    /// Returns the segments that only a checkpoint may still name.
     pub fn segment_leftovers(&mut self) -> &mut Leftovers {
         &mut self.tails.segments.leftovers
     }

@@ -1,4 +1,5 @@
-//! Queues with their tails: what the frontier does with a host's URLs, wherever they are.
+//! Queues with their tails: how the frontier pushes, pops and drops a host's URLs, wherever they
+//! are.
 
 use super::{Place, Refill, Tails};
 use crate::base::limits::QUEUE_LOW_COUNT;
@@ -7,7 +8,7 @@ use crate::crawl::frontier::host::{Host, HostId};
 use crate::crawl::frontier::packed::{PackedQueue, Record};
 use crate::sys::memory;
 
-/// What a queue gave.
+/// The result of [`Tails::pop`].
 pub enum Popped {
     Record(Class, Record),
     OnDisk,
@@ -15,19 +16,19 @@ pub enum Popped {
 }
 
 impl Tails {
-    /// That a record of a host is to be pushed soon.
+    /// Prefetches each `behind` of a host, because a record is to be pushed soon.
     #[inline]
     pub fn prefetch<X>(&self, id: HostId, host: &Host<X>) {
         self.behinds(id, host).for_each(memory::prefetch);
     }
 
-    /// As [`Tails::prefetch`], one step on: where the last record ends.
+    /// Goes one step on from [`Tails::prefetch`]: prefetches where the last record ends.
     #[inline]
     pub fn prefetch_records<X>(&self, id: HostId, host: &Host<X>) {
         self.behinds(id, host).for_each(PackedQueue::prefetch);
     }
 
-    /// What came of each class that has a tail since the last spill.
+    /// Returns what came since the last spill, for each class that has a tail.
     fn behinds<X>(&self, id: HostId, host: &Host<X>) -> impl Iterator<Item = &PackedQueue> {
         let tailed = Class::ALL.into_iter().filter(|class| host.is_tailed(*class));
         tailed.filter_map(move |class| self.behind(id, class))
@@ -68,7 +69,8 @@ impl Tails {
         self.list(id, host, class);
     }
 
-    /// The host's next record. One on disk is asked for, before all that are asked for in advance.
+    /// Returns the host's next record. If it is on disk, requests it, before all that are requested
+    /// in advance.
     pub fn pop<X>(&mut self, id: HostId, host: &mut Host<X>) -> Popped {
         let Some(class) = host.next_class() else { return Popped::Nothing };
         let before = host.head_memory_bytes(class);
@@ -85,8 +87,8 @@ impl Tails {
         Popped::Record(class, record)
     }
 
-    /// Drops the newest record of a class or, if the newest are on disk, a chunk of them. Says how
-    /// many they were, and their bytes.
+    /// Drops the newest record of a class or, if the newest are on disk, a chunk of them. Returns
+    /// how many they were, and their bytes.
     pub fn drop_newest<X>(
         &mut self,
         id: HostId,
@@ -117,7 +119,7 @@ impl Tails {
         Some((count, chunk.size.into()))
     }
 
-    /// Takes the head of a class, and asks for what comes behind it.
+    /// Removes and returns the head of a class, and requests what comes behind it.
     pub fn take_head<X>(
         &mut self,
         id: HostId,
@@ -131,12 +133,12 @@ impl Tails {
         head
     }
 
-    /// The records of a class that came since the last spill.
+    /// Returns the records of a class that came since the last spill.
     pub fn behind(&self, id: HostId, class: Class) -> Option<&PackedQueue> {
         self.tails.get(&Place::new(id, class)).map(|tail| &tail.behind)
     }
 
-    /// The last chunk was read or dropped: what lay behind it joins the head.
+    /// Ends a tail whose last chunk was read or dropped: what lay behind the chunk joins the head.
     pub(super) fn end_if_read<X>(&mut self, id: HostId, host: &mut Host<X>, class: Class) {
         let place = Place::new(id, class);
         if !self.tail(place).chunks.is_empty() {
@@ -154,7 +156,7 @@ impl Tails {
         self.head_changed(class, before, host);
     }
 
-    /// Asks for the next chunk if the head runs low.
+    /// Requests the next chunk if the head runs low.
     fn look_ahead<X>(&mut self, id: HostId, host: &Host<X>, class: Class) {
         let count = host.head(class).map_or(0, PackedQueue::count);
         if count > QUEUE_LOW_COUNT || !host.is_tailed(class) {
@@ -168,20 +170,21 @@ impl Tails {
         }
     }
 
-    /// Books what the head of a class takes beyond its share, which was `before`.
+    /// Accounts for the RAM that the head of a class takes beyond its share. The whole head took
+    /// `before` until now.
     pub(super) fn head_changed<X>(&mut self, class: Class, before: usize, host: &Host<X>) {
         let beyond = |bytes: usize| bytes.saturating_sub(self.limits.head_bytes);
         let after = beyond(host.head_memory_bytes(class));
         self.behind_changed(class, beyond(before), after);
     }
 
-    /// Books what a queue takes behind its head.
+    /// Accounts for the RAM that a queue takes beyond its head's share.
     pub(super) fn behind_changed(&mut self, class: Class, before: usize, after: usize) {
         let resident_bytes = &mut self.resident_bytes[class.index()];
         *resident_bytes = *resident_bytes + after as u64 - before as u64;
     }
 
-    /// Lists a host that has something to give up.
+    /// Lists a host that has something to give up and is not listed yet.
     pub(super) fn list<X>(&mut self, id: HostId, host: &mut Host<X>, class: Class) {
         if host.is_spill_listed(class) {
             return;

@@ -1,4 +1,4 @@
-//! Refilling: heads that run low get their oldest chunk back.
+//! Refill: heads that run low get their oldest chunk back.
 
 use super::jobs::Work;
 use super::segments::name_of;
@@ -8,7 +8,7 @@ use crate::crawl::frontier::host::{Host, HostId};
 use crate::crawl::frontier::packed::are_records;
 use crate::crawl::frontier::{Frontier, Sieve};
 
-/// What a job that has ended brought about.
+/// What the end of a job has brought about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Hosts whose next URLs are in RAM again.
@@ -23,7 +23,8 @@ impl Ended {
 }
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// Reads for the queues that wait, those whose hosts are being visited first.
+    /// Returns a job that reads for the queues that wait, those whose hosts are being visited
+    /// first.
     pub(super) fn refill_due(&mut self) -> Option<Work> {
         if self.tails.refill_job_count >= QUEUE_REFILL_JOB_COUNT_MAX {
             return None;
@@ -36,7 +37,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             let Some(tail) = tail.filter(|tail| tail.refill == Refill::Wanted) else { continue };
             let Some(chunk) = tail.chunks.front().copied() else { continue };
             tail.refill = Refill::Reading;
-            // What is not durable yet has not left RAM.
+            // A chunk that is not durable yet is still in RAM.
             let bytes = self.tails.in_batch(chunk).map(<[u8]>::to_vec);
             wanted.push((place, chunk, bytes));
         }
@@ -55,7 +56,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         let mut ended = Ended::default();
         for (place, chunk, read) in refilled {
             let Some(tail) = self.tails.tails.get_mut(&place) else { continue };
-            // It was dropped while it was read.
+            // The chunk was dropped while it was read.
             if tail.refill != Refill::Reading || tail.chunks.front() != Some(&chunk) {
                 continue;
             }
@@ -75,7 +76,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
 }
 
 impl Tails {
-    /// Appends the first chunk of a tail, which `bytes` must be, to the head.
+    /// Appends the first chunk of a tail to the head. `bytes` must be that chunk.
     fn take_chunk<X>(
         &mut self,
         place: Place,
@@ -87,7 +88,7 @@ impl Tails {
         let damaged = |what| TailError::damaged(&name_of(class, chunk.segment), what);
         let records = chunk::records(bytes, chunk, host.key()).map_err(damaged)?;
         if !are_records(records, count, host.origin_count()) {
-            return Err(damaged("a chunk holds no records of its host"));
+            return Err(damaged("a chunk has no valid records of its host"));
         }
         let before = host.head_memory_bytes(class);
         host.move_head(class, |head| head.append(records, count));

@@ -1,9 +1,10 @@
-//! Segments: the files that chunks lie in, how much of each is in use, and which may go.
+//! Segments: the files that chunks lie in, how much of each is in use, and which may be removed.
 //!
-//! Owns their sizes, not their bytes. In: chunks as they are written and given up. Out: where the
-//! next chunk goes, the segments that are sparse and those that nothing in RAM refers to any more.
-//! Invariants: one open segment a class at most; a segment in the table is open or has a chunk in
-//! use; serials are never used twice.
+//! This module owns their sizes, not their bytes. Chunks flow in as they are written and given up.
+//! The place of the next chunk flows out, with the segments that are sparse and those that nothing
+//! in RAM refers to any more. Invariants: there is at most one open segment a class; a segment in
+//! the table is open or has a chunk in use; serials are never used twice. Only its own core touches
+//! it.
 
 use super::chunk::ChunkRef;
 use super::{TailError, TailLimits};
@@ -18,7 +19,7 @@ pub(super) const FILE_HEADER_BYTES: usize = 32;
 const FILE_MAGIC: [u8; 8] = *b"nephqueu";
 const VERSION: u32 = 1;
 
-/// What a checkpoint keeps of a segment: what lies behind `size_bytes` is not part of it.
+/// What a checkpoint keeps of a segment. Bytes behind `size_bytes` are not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentImage {
     pub serial: u32,
@@ -47,9 +48,9 @@ impl SegmentImage {
 
 pub(super) struct Segment {
     pub class: Class,
-    /// With what is being written.
+    /// Bytes of the file, with what is being written.
     pub size_bytes: u64,
-    /// Proven durable.
+    /// Bytes that are proven durable.
     pub synced_bytes: u64,
     live_bytes: u64,
     is_sealed: bool,
@@ -79,7 +80,7 @@ impl Segments {
         }
     }
 
-    /// The open segment of a class, begun if there is none.
+    /// Returns the open segment of a class; begins one if there is none.
     pub fn open_for(&mut self, class: Class) -> u32 {
         if let Some(serial) = self.open[class.index()] {
             return serial;
@@ -103,12 +104,12 @@ impl Segments {
         self.table.get(&serial)
     }
 
-    /// So many bytes will be written that are no chunk.
+    /// Counts bytes that will be written and are no chunk.
     pub fn add_header(&mut self, serial: u32, size_bytes: usize) {
         self.of(serial).size_bytes += size_bytes as u64;
     }
 
-    /// A chunk will be written at the end.
+    /// Counts a chunk that will be written at the end.
     pub fn add(&mut self, chunk: ChunkRef) {
         let segment = self.of(chunk.segment);
         debug_assert_eq!(segment.size_bytes, u64::from(chunk.offset), "chunks follow each other");
@@ -117,20 +118,20 @@ impl Segments {
         self.live_bytes += chunk.footprint();
     }
 
-    /// A chunk that a checkpoint names is in use again.
+    /// Counts a chunk that a checkpoint names as in use again.
     pub fn restore(&mut self, chunk: ChunkRef) {
         self.of(chunk.segment).live_bytes += chunk.footprint();
         self.live_bytes += chunk.footprint();
     }
 
-    /// A chunk is not in use any more.
+    /// Counts a chunk as no longer in use.
     pub fn release(&mut self, chunk: ChunkRef) {
         self.of(chunk.segment).live_bytes -= chunk.footprint();
         self.live_bytes -= chunk.footprint();
         self.look_at(chunk.segment);
     }
 
-    /// All of a segment is durable; a full one is sealed.
+    /// Records that all of a segment is durable; seals it if it is full.
     pub fn synced(&mut self, serial: u32, limits: &TailLimits) {
         let segment = self.of(serial);
         segment.synced_bytes = segment.size_bytes;
@@ -141,7 +142,7 @@ impl Segments {
         }
     }
 
-    /// A segment of a checkpoint: never written to again, though perhaps not full.
+    /// Adds a segment of a checkpoint. It is never written to again, though perhaps not full.
     pub fn adopt(&mut self, image: SegmentImage) {
         let size_bytes = image.size_bytes;
         let segment = Segment {
@@ -156,12 +157,13 @@ impl Segments {
         self.avoid(image.serial);
     }
 
-    /// Never gives this serial out.
+    /// Makes sure that this serial is never given out.
     pub fn avoid(&mut self, serial: u32) {
         self.next_serial = self.next_serial.max(serial.saturating_add(1));
     }
 
-    /// All chunks of the checkpoint are restored: what none lies in may go.
+    /// Ends the adoption when all chunks of the checkpoint are restored: adopted segments without a
+    /// chunk may be removed.
     pub fn end_adoption(&mut self) {
         let is_adopted = |serial: &u32| !self.open.contains(&Some(*serial));
         let adopted: Vec<u32> = self.table.keys().copied().filter(is_adopted).collect();
@@ -172,7 +174,7 @@ impl Segments {
         }
     }
 
-    /// The next segment to be moved, if it still is sparse.
+    /// Returns the next sparse segment to be compacted that is still in the table.
     pub fn next_sparse(&mut self) -> Option<u32> {
         loop {
             let serial = self.sparse.pop_front()?;
@@ -204,7 +206,7 @@ impl Segments {
         self.live_bytes
     }
 
-    /// What the segments in the table take, those to be removed not counted.
+    /// Returns the bytes that the segments in the table take; those to be removed are not counted.
     pub fn disk_bytes(&self) -> u64 {
         let open = self.open.iter().flatten().filter_map(|serial| self.table.get(serial));
         self.sealed_bytes + open.map(|segment| segment.size_bytes).sum::<u64>()
@@ -245,7 +247,7 @@ pub(super) fn name_of(class: Class, serial: u32) -> String {
     format!("queue-{}-{serial:06}.seg", class.index())
 }
 
-/// Class and serial of a segment's name; `None` for other files.
+/// Returns class and serial of a segment's name; `None` for other files.
 pub(super) fn serial_of(name: &str) -> Option<(Class, u32)> {
     let rest = name.strip_prefix("queue-")?.strip_suffix(".seg")?;
     let (class, serial) = rest.split_once('-')?;
@@ -265,7 +267,7 @@ pub(super) fn file_header(class: Class, serial: u32) -> [u8; FILE_HEADER_BYTES] 
     header
 }
 
-/// That `bytes` begin as the segment that its name says.
+/// Checks that `bytes` begin with the header of the segment that `name` names.
 pub(super) fn check_file_header(bytes: &[u8], name: &str) -> Result<(), TailError> {
     let expected = serial_of(name).map(|(class, serial)| file_header(class, serial));
     if expected.is_some_and(|expected| bytes.starts_with(&expected)) {

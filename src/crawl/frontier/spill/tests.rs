@@ -1,5 +1,5 @@
-//! Tails over a simulated disk: order, bounds, failures, damage, and space that comes back. The
-//! random programs are in `frontier::model_tests`.
+//! Tests of the tails over a simulated disk: order, bounds, failures, damage, and disk space that
+//! is given back. The random programs are in `frontier::model_tests`.
 
 use super::*;
 use crate::base::hash_key::test_key;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const DIRECTORY: &str = "state/shard-00";
 
 impl<S: Sieve, X: Default> Frontier<S, X> {
-    /// What must hold between any two steps.
+    /// Checks what must hold between any two steps.
     pub(in crate::crawl::frontier) fn assert_tails_are_sound(&self) {
         let (mut tail_count, mut url_count, mut live_bytes) = (0, 0, 0);
         let mut resident_bytes = [0; 4];
@@ -28,14 +28,18 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
             let (host, mut queued_count) = (&self.hosts[id], 0);
             for class in Class::ALL {
                 let tail = self.tails.tails.get(&Place::new(id, class));
-                assert_eq!(tail.is_some(), host.is_tailed(class), "the bit tells of the tail");
+                assert_eq!(
+                    tail.is_some(),
+                    host.is_tailed(class),
+                    "the bit says whether there is a tail"
+                );
                 let head_bytes = host.head_memory_bytes(class);
                 queued_count += host.head(class).map_or(0, PackedQueue::count);
                 let beyond = head_bytes.saturating_sub(self.tails.limits.head_bytes);
                 let behind_bytes = tail.map_or(0, |tail| tail.behind.memory_bytes());
                 resident_bytes[class.index()] += (beyond + behind_bytes) as u64;
                 let has_behind = tail.is_some_and(|tail| tail.behind.count() > 0);
-                assert!(host.is_spill_listed(class) || (beyond == 0 && !has_behind), "listed");
+                assert!(host.is_spill_listed(class) || (beyond == 0 && !has_behind), "not listed");
                 let Some(tail) = tail else { continue };
                 assert!(!tail.chunks.is_empty(), "a tail has a chunk");
                 tail_count += 1;
@@ -50,7 +54,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
                     live_bytes += chunk.footprint();
                 }
             }
-            assert_eq!(host.queued_count, queued_count, "all are counted");
+            assert_eq!(host.queued_count, queued_count, "each URL is counted");
         }
         assert_eq!(self.tails.tails.len(), tail_count);
         assert_eq!(self.tails.resident_bytes, resident_bytes);
@@ -66,8 +70,9 @@ struct Bench {
     files: Files<SimFile>,
     active_count: Cell<usize>,
     errors: RefCell<Vec<TailError>>,
-    /// The next number to come of each host and class.
+    /// The number that must come next, by host and class.
     expected: RefCell<BTreeMap<(HostId, Class), u64>>,
+    /// The number that is offered next, by host and class.
     offered: RefCell<BTreeMap<(HostId, Class), u64>>,
 }
 
@@ -137,7 +142,7 @@ impl Bench {
         self.world.sleep_until(self.world.now() + pause).await;
     }
 
-    /// Until no job is due or under way.
+    /// Runs jobs until none is due or under way.
     async fn settle(self: &Rc<Self>) {
         self.retire();
         while self.start_jobs() || self.active_count.get() > 0 {
@@ -146,7 +151,8 @@ impl Bench {
         }
     }
 
-    /// One turn of a host, as a visit takes it: waits for what is on disk.
+    /// Takes one turn of a host as a visit does: waits for what is on disk. Returns false if no
+    /// host is ready.
     async fn visit(self: &Rc<Self>) -> bool {
         self.frontier.borrow_mut().advance(self.world.now());
         let Some(host) = self.frontier.borrow_mut().pop_ready() else { return false };
@@ -170,7 +176,7 @@ impl Bench {
             self.start_jobs();
         }
         self.settle().await;
-        assert_eq!(*self.expected.borrow(), *self.offered.borrow(), "none lost");
+        assert_eq!(*self.expected.borrow(), *self.offered.borrow(), "no URL is lost");
         self.frontier.borrow().assert_tails_are_sound();
     }
 
@@ -214,7 +220,7 @@ fn whatever_the_order_of_jobs_and_visits_urls_come_in_order_and_none_is_lost() {
             }
             for step in 0..6_000u64 {
                 let random = world.random_u64();
-                // A flood, then a trickle: segments fill, and empty again.
+                // Many offers, then few: segments fill, and empty again.
                 if random % 10 < if step < 3_000 { 8 } else { 3 } {
                     let host = (random >> 8) % 12 * ((random >> 16) % 3);
                     bench.offer(host, Class::ALL[(random >> 24) as usize % 4]);
@@ -249,7 +255,7 @@ fn whatever_the_order_of_jobs_and_visits_urls_come_in_order_and_none_is_lost() {
 fn a_queue_of_one_host_goes_to_disk_and_comes_back_in_order() {
     in_sim(1, async |_, world| {
         let bench = Bench::open(&world, caps(10_000)).await;
-        // Several chunks of the head in one batch.
+        // A batch takes several chunks of the head.
         bench.frontier.borrow_mut().tails.limits.batch_bytes = 64 * 1024;
         (0..3_000).for_each(|_| _ = bench.offer(7, Class::Normal));
         bench.settle().await;
@@ -330,7 +336,7 @@ fn a_batch_whose_write_or_sync_failed_is_written_again_and_survives_a_power_cut(
                 let bench = Bench::open(&world, caps(4_000)).await;
                 let path_part = if operation == DiskOperation::SyncDir { "" } else { "queue" };
                 sim.trouble_disk(Trouble { skip_count, count: 2, path_part, ..broken(operation) });
-                // A failed write is what brings a truncation about.
+                // Only a failed write leads to a truncation.
                 if operation == DiskOperation::Truncate {
                     sim.trouble_disk(Trouble { skip_count: 1, ..broken(DiskOperation::Sync) });
                 }
@@ -401,7 +407,7 @@ fn at_the_cap_the_newest_of_the_lowest_class_go_whether_in_ram_or_on_disk() {
         }
         assert!((300..2_000).contains(&evicted_count), "{evicted_count}");
         bench.settle().await;
-        // The oldest of the low ones are still there, and come first.
+        // The oldest URLs of the lowest class are still there, and come first.
         while bench.visit().await {
             bench.start_jobs();
         }
@@ -437,7 +443,7 @@ fn a_chunk_that_is_evicted_while_it_is_read_is_not_used() {
     });
 }
 
-/// Whether the read has begun or not: whoever waits for it would wait for ever.
+/// Holds whether the read has begun or not: a visit that was not told would wait for ever.
 #[test]
 fn a_visit_whose_next_urls_are_evicted_while_it_waits_for_them_is_told() {
     for has_begun in [false, true] {
@@ -568,7 +574,7 @@ fn tails_restored_from_an_image_are_as_they_were_and_other_segments_are_supersed
         let on_disk = bench.figures().url_count;
         (0..30).for_each(|number| _ = bench.offer(number % 7, Class::Normal));
         bench.settle().await;
-        assert_eq!(bench.figures().url_count, on_disk, "held");
+        assert_eq!(bench.figures().url_count, on_disk, "held tails spill nothing");
         let stray = Path::new(DIRECTORY).join("queue-2-000900.seg");
         world.create(&stray).await.expect("a file").append(vec![1]).await.expect("room");
 
@@ -607,7 +613,7 @@ fn tails_restored_from_an_image_are_as_they_were_and_other_segments_are_supersed
         });
         again.run_out().await;
         assert_eq!(*again.errors.borrow(), []);
-        assert!(again.disk_bytes().await <= 4 * (16 * 1024 + 2_048 + 8_192), "the old ones went");
+        assert!(again.disk_bytes().await <= 4 * (16 * 1024 + 2_048 + 8_192), "old ones are gone");
     });
 }
 
