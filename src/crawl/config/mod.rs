@@ -121,7 +121,7 @@ settings! {
         dns_timeout_ms: u64 = 2_000, 10..=60_000, "ms",
             "How long to wait for one answer from one DNS resolver.";
         dns_tries: u8 = 3, 1..=10, "",
-            "How many times a name is looked up before the lookup counts as failed.";
+            "The number of queries for one name before its lookup counts as failed.";
         connect_timeout_ms: u64 = 10_000, 10..=120_000, "ms",
             "How long to wait for a TCP connection.";
         tls_timeout_ms: u64 = 10_000, 10..=120_000, "ms",
@@ -138,8 +138,8 @@ settings! {
              Decoding br also takes about three times as long. A coding that a server uses without \
              being offered it is decoded all the same.";
         body_timeout_ms: u64 = 60_000, 10..=500_000, "ms",
-            "How long to wait for the end of a body, counted from its first byte. After that the \
-             body is cut and marked as cut.";
+            "How long to wait for the end of a body, counted from the end of the head. After that \
+             the body is cut and marked as cut.";
         body_bytes_max: usize = limits::BODY_BYTES, 1_024..=limits::BODY_BYTES_MAX, "bytes",
             "The longest body, as received. A longer body is cut and marked as cut. A body is held \
              in RAM until it is stored, and its digest is computed in one step: 100 MB occupy a \
