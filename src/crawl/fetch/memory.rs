@@ -10,11 +10,9 @@
 //! 1. Above a half, the rate of each body is measured twice a second ([`BodyBudget::measure`]).
 //! 2. Above three quarters no fetch starts, and bodies that are slow for what they hold are cut.
 //! 3. Above seven eighths other bodies give way too, first those that receive least for what they
-//!    hold: a
-//!    slow body is cut, one that is not slow is shed and requested again.
+//!    hold: a slow body is cut, one that is not slow is shed and requested again.
 //! 4. A claim beyond the whole is refused, and the body that made it is cut or shed. For large
-//!    bodies the limit is
-//!    fifteen sixteenths of the whole.
+//!    bodies the limit is fifteen sixteenths of the whole.
 //!
 //! No body waits for another's memory, so two bodies can never wait for each other. A body that is
 //! told to give way is woken, ends, and gives back what it holds.

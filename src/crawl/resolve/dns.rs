@@ -5,15 +5,13 @@
 //! 1. [`Resolver::cached`]: a host that is an address needs no server; a remembered answer is
 //!    returned.
 //! 2. The first caller that asks for a name starts a task. Other callers that ask for the same name
-//!    wait for the same answer.
-//!    The task belongs to no caller, so a caller that gives up takes nothing away from the others.
+//!    wait for the same answer. The task belongs to no caller, so a caller that gives up takes
+//!    nothing away from the others.
 //! 3. The task waits for one of [`DNS_IN_FLIGHT_MAX`] places.
 //! 4. The task asks for IPv4 addresses, and for IPv6 addresses if there are none. It asks one
-//!    upstream after the
-//!    other: after silence or a failure it asks the next.
+//!    upstream after the other: after silence or a failure it asks the next.
 //! 5. Each address gets its one spelling ([`canonical`]). Addresses that are not public are
-//!    removed,
-//!    the rest is remembered, and all callers are answered.
+//!    removed, the rest is remembered, and all callers are answered.
 //!
 //! Invariant: unless private addresses are allowed, no [`Address`] holds an address that is not
 //! public, wherever it came from, and none holds an address that is not canonical. Connections are
@@ -98,7 +96,6 @@ impl<W: World> Resolver<W> {
     /// Creates a resolver.
     ///
     /// # Panics
-    /// If the settings allow no try.
     /// If the settings allow no try.
     pub fn new(world: W, settings: DnsSettings) -> Resolver<W> {
         assert!(settings.tries > 0, "dns_tries must be at least one");

@@ -49,7 +49,11 @@ fn a_server_that_never_accepts() {
         let at = SocketAddr::new(address(1), 80);
         let _listener = stage.sim.world(0).listen(at).unwrap();
         let answer = stage.fetch("http://a.test/").0;
-        assert_eq!(answer.outcome, Outcome::FirstByteTimedOut, "the system accepted the connection");
+        assert_eq!(
+            answer.outcome,
+            Outcome::FirstByteTimedOut,
+            "the system accepted the connection"
+        );
         assert_eq!(answer.ended, sent_at(&answer) + ms(timeouts().first_byte_ms));
     });
 }
@@ -159,7 +163,10 @@ fn the_delay_counts_from_when_the_server_had_the_request() {
                 assert_eq!(answer.connection == Connection::Reused, kept);
                 let asked = stage.asked().pop().unwrap();
                 assert_eq!(asked.path(), path);
-                assert!(asked.at <= answer.seen_by, "{path}: seen_by is before the server saw the request");
+                assert!(
+                    asked.at <= answer.seen_by,
+                    "{path}: seen_by is before the server saw the request"
+                );
             });
         }
     }
