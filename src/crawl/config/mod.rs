@@ -149,18 +149,19 @@ settings! {
             "How many times a URL is tried again after transient failures before it becomes a dead \
              letter.";
         retry_base_ms: u64 = 1_000, 1..=DAY_MS, "ms",
-            "The unit of the waits after a failure, or the host's delay if that is longer. A \
-             failed URL is tried again after 1, 5 and 30 units. A failing origin is left alone for \
-             1 unit, then 2, 4 and so on.";
+            "The unit of the waits after a failure. If the host's delay is longer, that delay is \
+             the unit. A failed URL is tried again after 1, 5 and 30 units. A failing origin is \
+             left alone for 1 unit, then 2, 4 and so on.";
         breaker_failure_count: u8 = 5, 1..=100, "failures",
             "After this many failures in a row the circuit breaker of the origin opens, and the \
              origin is left alone for breaker_open_ms.";
         breaker_open_ms: u64 = 300_000, 1..=DAY_MS, "ms",
             "How long the circuit breaker stays open. After that, one test request decides. The \
-             time doubles with each test request that fails.";
+             time doubles with each test request that fails, up to crawl_delay_ms_max.";
         breaker_give_up_count: u8 = 3, 0..=20, "",
             "How many times in a row the circuit breaker may open without a success. After that \
-             the URLs of the origin become dead letters.";
+             the URLs of the origin become dead letters. An origin that still answers, if only \
+             with errors, gets more tries.";
         slow_host_factor: u64 = 5, 0..=1_000, "",
             "The delay between two requests to a host is at least this many times its usual \
              response time. 0 turns this off, and so does a delay_ms of 0.";
@@ -198,8 +199,8 @@ settings! {
         warc_block_digest: bool = false, Any, "",
             "Also write WARC-Block-Digest, which takes a second digest over each record.";
         sync_ms: u64 = 1_000, 1..=60_000, "ms",
-            "The time between two syncs of the files. A power failure can lose what was written in \
-             that time.";
+            "The time between two syncs of the WARC files. A power failure can cost what was \
+             written in that time.";
         journal: bool = true, Any, "",
             "Keep a journal and checkpoints, so that the crawl can be resumed after a crash. Turn \
              this off only for measurements: the crawl then cannot be resumed.";
@@ -308,7 +309,7 @@ impl Settings {
         }
         if self.insecure_tls && self.extra_ca.is_some() {
             return Err(ConfigError::Conflict(
-                "insecure_tls accepts any certificate, so extra_ca has no effect: set one",
+                "insecure_tls accepts any certificate, so extra_ca has no effect: set only one",
             ));
         }
         Ok(())

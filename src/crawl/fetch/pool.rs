@@ -4,7 +4,7 @@
 //! Origins are compared in full, never by a hash, because a connection was verified for one name
 //! only.
 //!
-//! Hosts are requested from in turns, a delay apart. So in a full pool the connection that has been
+//! Hosts get their requests in turns, a delay apart. So in a full pool the connection that has been
 //! idle longest is the next to be used, and the one that comes back now is the last. Usual pools
 //! close the former for the latter. With one host more than there is room, such a pool keeps no
 //! connection until it is used again (20,000 hosts with room for 18,700: not one request found its

@@ -44,8 +44,8 @@ kinds! {
         /// Bytes written to WARC files, after compression.
         BytesStored = "bytes_stored",
         LinksFound = "links_found",
-        /// Found links that are in the link memo, because the same page or another had them a
-        /// moment ago. They also count as known URLs.
+        /// Found links that were dealt with a moment ago, on the same page or on another. They also
+        /// count as known URLs.
         LinksRemembered = "links_remembered",
         /// Links beyond the limit of a page, which are dropped.
         LinksOverCap = "links_over_cap",

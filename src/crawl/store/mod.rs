@@ -57,9 +57,9 @@ pub struct StoreSettings {
     pub block_digest: bool,
     /// A file of this length is closed, and the next one is begun.
     pub roll_bytes: u64,
-    /// A sync is done at least every so many bytes.
+    /// A sync is due once this many bytes have been written since the last one.
     pub sync_bytes: u64,
-    /// A sync is done at least this long after a record was gathered.
+    /// A sync is due this long after a record was gathered, if none has come before.
     pub sync_ms: u64,
     /// For the warcinfo records: who crawls, and by which rules.
     pub user_agent: String,

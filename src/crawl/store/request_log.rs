@@ -187,7 +187,7 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    /// Begins to hand all lines to the operating system. Called often, so that a killed process
+    /// Begins to hand all lines to the operating system. Called once a second: a killed process
     /// loses the lines of the last second and not a whole buffer.
     pub fn begin_flush(&self) {
         if !self.state.borrow().buffer.is_empty() {

@@ -1,5 +1,5 @@
 //! The writer task of a store, the only one that touches the disk: it appends, syncs, closes and
-//! recovers, in this order.
+//! recovers, one step after the other.
 
 use super::gather::Batch;
 use super::salvage::{close_file, sync_dir};

@@ -1,6 +1,5 @@
 //! The cost of a page: CPU time by stage, system calls, copies, and how well buffers and
-//! connections are used. It is shown in the summary of a crawl and in the reports of `nephila
-//! bench`.
+//! connections are used. It is shown in the summary of a crawl and in `nephila bench` reports.
 
 use crate::crawl::metrics::{Count, Gauges, Metrics, Stage};
 use serde_json::{Map, Value, json};

@@ -31,8 +31,8 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{scaled:.1} {}", UNITS[unit])
 }
 
-/// Writes a time with about three digits: `850 us`, `20 ms`, `12.3 ms`, `4.56 s`, `3.3 min`, `5.0
-/// h`, `8 days`.
+/// Writes a time with about three digits: `850 us`, `20 ms`, `12.3 ms`, `4.56 s`, `3.3 min`,
+/// `5.0 h`, `8 days`.
 pub fn span_text(span: Duration) -> String {
     let us = span.as_micros();
     let seconds = span.as_secs_f64();

@@ -147,7 +147,7 @@ fn only_a_kept_connection_without_an_answer_is_stale() {
     }
 }
 
-/// Requests from hosts by number, a second apart. Returns how each was reached, and how many
+/// Sends requests to hosts by number, a second apart. Returns how each was reached, and how many
 /// connections are idle.
 fn reach(stage: &Stage, hosts: &[u8]) -> Vec<(Connection, usize)> {
     let ask = |host: &u8| {
@@ -187,7 +187,7 @@ fn a_full_pool_closes_what_nobody_seems_to_want_any_more() {
     use Connection::{Opened, Reused};
     on_every_network(|stage| {
         let stage = with_room_for_two(stage);
-        // The second host is requested from every second, the first no more.
+        // The second host gets a request every second, the first gets no more.
         reach(&stage, &[1, 2, 2, 2]);
         assert_eq!(reach(&stage, &[3]), [(Opened, 2)]);
         assert_eq!(reach(&stage, &[3]), [(Reused, 2)], "it has replaced the first");
