@@ -1,7 +1,8 @@
-//! The stages of a URL's way, and what they share.
+//! The stages of a URL's way, and what the stages share.
 //!
-//! A stage imports no other stage. What stages hand to each other is in [`flow`], what they count in
-//! [`metrics`], what an operator sets in [`config`]; the shard joins them.
+//! A stage imports no other stage. [`flow`] holds the values that stages hand to each other,
+//! [`metrics`] holds what they count and time, and [`config`] holds what an operator sets. The
+//! shard joins the stages.
 
 pub mod config;
 pub mod flow;

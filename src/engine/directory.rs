@@ -1,4 +1,4 @@
-//! The data directory: made, locked and described before anything is written into it.
+//! The data directory: created, locked and described before anything is written into it.
 
 use super::manifest::Manifest;
 use std::fmt;
@@ -6,6 +6,7 @@ use std::fs::TryLockError;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// Why a data directory cannot be used.
 #[derive(Debug)]
 pub enum DirectoryError {
     Io {
@@ -13,19 +14,19 @@ pub enum DirectoryError {
         path: PathBuf,
         error: std::io::Error,
     },
-    /// Another process works in it.
+    /// Another process works in the directory.
     Locked(PathBuf),
-    /// There is a crawl in it already.
+    /// The directory holds a crawl already.
     HoldsCrawl(PathBuf),
-    /// There is none in it to go on with.
+    /// The directory holds no crawl to resume.
     NoCrawl(PathBuf),
     Manifest {
         path: PathBuf,
         what: String,
     },
-    /// There is a crawl in it, and a copy of its manifest.
+    /// The directory holds a crawl that has lost its manifest, and a copy of the manifest.
     ManifestGone(PathBuf),
-    /// A setting that decides what the state means.
+    /// A setting has changed that decides what the state means.
     Changed {
         was: String,
         now: String,
@@ -39,7 +40,7 @@ impl fmt::Display for DirectoryError {
                 write!(out, "cannot {doing} {}: {error}", path.display())
             }
             DirectoryError::Locked(path) => {
-                write!(out, "another nephila works in {}", path.display())
+                write!(out, "another nephila process uses {}", path.display())
             }
             DirectoryError::HoldsCrawl(path) => {
                 let path = path.display();
@@ -55,15 +56,15 @@ impl fmt::Display for DirectoryError {
             }
             DirectoryError::ManifestGone(path) => write!(
                 out,
-                "{} holds a crawl without its MANIFEST.json: `nephila repair DIR --apply` puts the \
-                 copy of it back",
+                "{} holds a crawl without its MANIFEST.json: `nephila repair DIR --apply` restores \
+                 it from its copy",
                 path.display()
             ),
             DirectoryError::Manifest { path, what } => write!(out, "{}: {what}", path.display()),
             DirectoryError::Changed { was, now } => write!(
                 out,
-                "the crawl runs with `{was}`, and with `{now}` its state would mean something \
-                 else: leave that setting as it was, or begin a new crawl"
+                "the crawl was begun with `{was}`, and its state would be wrong with `{now}`: \
+                 leave that setting as it was, or begin a new crawl"
             ),
         }
     }
@@ -71,23 +72,23 @@ impl fmt::Display for DirectoryError {
 
 impl std::error::Error for DirectoryError {}
 
-/// An open data directory. The lock goes with the process.
+/// An open data directory. The lock ends with the process.
 pub struct DataDirectory {
     path: PathBuf,
     lock: std::fs::File,
 }
 
-/// The lock would go with the last copy of its descriptor, and a process that is being started
-/// beside us has one until it runs.
+/// Unlocks explicitly. Otherwise the lock would last until the last copy of its descriptor is
+/// closed, and a process that is being started at the same time holds a copy until it runs.
 impl Drop for DataDirectory {
     fn drop(&mut self) {
-        // What cannot be unlocked is closed in a moment.
+        // If unlocking fails, the descriptor is closed in a moment anyway.
         let _ = self.lock.unlock();
     }
 }
 
 impl DataDirectory {
-    /// Makes the directory, takes its lock and writes its manifest.
+    /// Creates the directory, takes its lock and writes its manifest.
     pub(super) fn create(
         path: &Path,
         manifest: &Manifest,
@@ -116,7 +117,7 @@ impl DataDirectory {
         Ok((directory, manifest))
     }
 
-    /// Takes the lock of a directory that holds a crawl, whatever became of its manifest.
+    /// Takes the lock of a directory that holds a crawl, whatever the state of its manifest.
     pub fn lock_any(path: &Path) -> Result<DataDirectory, DirectoryError> {
         if !Manifest::is_in(path) && !Manifest::has_copy(path) {
             return Err(DirectoryError::NoCrawl(path.to_owned()));
@@ -132,7 +133,7 @@ impl DataDirectory {
             .create(true)
             .truncate(false)
             .write(true)
-            // A link would lead out of the directory.
+            // A symbolic link would lead out of the directory.
             .custom_flags(libc::O_NOFOLLOW)
             .open(path.join("LOCK"))
             .map_err(failed("lock"))?;
@@ -147,7 +148,7 @@ impl DataDirectory {
         &self.path
     }
 
-    /// The WARC files so far, sorted.
+    /// Returns the WARC files so far, sorted.
     pub(super) fn warc_files(&self) -> Result<Vec<PathBuf>, DirectoryError> {
         let warc = self.path.join("warc");
         let failed = |error| DirectoryError::Io { doing: "list", path: warc.clone(), error };

@@ -1,8 +1,8 @@
-//! `MANIFEST.json`: what a data directory is, and by which terms its crawl runs.
+//! `MANIFEST.json`: what a data directory is, and which settings its crawl runs with.
 //!
-//! Written aside and renamed: it is whole or as it was before. A checksum over all of it tells a
-//! flipped bit and an edit by hand, and a copy in `state/` is what a repair puts in its place: the
-//! state is worth nothing without the secret that is in it.
+//! The file is written aside and renamed, so it is complete or as it was before. A checksum over
+//! all of it reveals a flipped bit or an edit by hand. A repair replaces it with the copy in
+//! `state/`: the state is useless without the secret in the manifest.
 
 use super::DirectoryError;
 use crate::base::limits::{self, HOME_SHOWN_COUNT_MAX, MANIFEST_BYTES_MAX, SHARD_COUNT_MAX};
@@ -17,30 +17,31 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Layout and meaning of the files; another version is refused.
+/// The version of the layout and meaning of the files. Another version is refused.
 const FORMAT_VERSION: u64 = 5;
 const NAME: &str = "MANIFEST.json";
-/// Written after it, and read by a repair alone.
+/// The copy, which is written after the manifest and read only by a repair.
 const COPY: &str = "state/MANIFEST.json";
 const DAMAGED: &str = "it is damaged, or was changed by hand. `nephila repair DIR` says whether \
                        its copy is sound, and puts it back with --apply";
-/// Settings that decide what the state means: with another value it would mean something else.
+/// Settings that decide what the state means. With another value the state would be wrong.
 const BINDING: [&str; 2] = ["extra_parameters", "stay"];
-/// What holds for one run of the process, and not for the crawl.
+/// Settings that hold for one run of the process, and not for the whole crawl.
 const PASSING: [&str; 3] = ["max_pages", "max_seconds", "cores"];
 
+/// The description of a crawl in its data directory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
     pub past: Past,
     /// The secret of [`crate::base::HashKey`], drawn when the crawl begins. Without it nothing in
-    /// the directory is found again; whoever knows it can hide hosts and URLs from the crawl.
+    /// the directory can be found again. Whoever knows it can hide hosts and URLs from the crawl.
     pub hash_secret: u128,
     pub settings: Settings,
-    /// Hosts or registrable domains of all seeds so far, if `stay` keeps the crawl to them.
+    /// The hosts or registrable domains of all seeds so far, if `stay` keeps the crawl to them.
     pub homes: BTreeSet<Box<str>>,
-    /// The shortest delay of any run: by it the whole crawl is judged.
+    /// The shortest delay of any run. The whole crawl is judged by it.
     pub delay_ms_least: u64,
-    /// The longest IPv6 prefix by which any run has paced, for the same reason.
+    /// The longest IPv6 prefix that any run has paced by, kept for the same reason.
     pub ipv6_pace_prefix_most: u8,
 }
 
@@ -60,7 +61,8 @@ impl Manifest {
         directory.join(NAME).symlink_metadata().is_ok()
     }
 
-    /// Whether there is a copy of a manifest, and so a crawl that may have lost its own.
+    /// Reports whether there is a copy of a manifest, and so a crawl that may have lost the
+    /// manifest itself.
     pub fn has_copy(directory: &Path) -> bool {
         directory.join(COPY).symlink_metadata().is_ok()
     }
@@ -69,7 +71,7 @@ impl Manifest {
         Manifest::load_as(directory, NAME)
     }
 
-    /// The copy: as the manifest was when it was last written whole.
+    /// Loads the copy, which is the manifest as it was when it was last completely written.
     pub fn load_copy(directory: &Path) -> Result<Manifest, DirectoryError> {
         Manifest::load_as(directory, COPY)
     }
@@ -78,7 +80,7 @@ impl Manifest {
         let path = directory.join(name);
         let failed = |error| DirectoryError::Io { doing: "read", path: path.clone(), error };
         let mut options = std::fs::OpenOptions::new();
-        // A link would lead out of the directory.
+        // A symbolic link would lead out of the directory.
         let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = match file {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -120,7 +122,11 @@ impl Manifest {
         let hash_secret = secret.ok_or("it has no hash_secret of 32 hexadecimal digits")?;
         let number = |key: &str| value[key].as_u64().ok_or(format!("it names no {key}"));
         if number("slots")? != limits::SLOT_COUNT as u64 {
-            return Err(format!("its hosts fall into {} slots, not ours", number("slots")?));
+            return Err(format!(
+                "its hosts fall into {} slots, and this nephila uses {}",
+                number("slots")?,
+                limits::SLOT_COUNT
+            ));
         }
         let shard_count = u16::try_from(number("shards")?).unwrap_or(0);
         if shard_count == 0 || usize::from(shard_count) > SHARD_COUNT_MAX {
@@ -129,7 +135,7 @@ impl Manifest {
         let settings = value["settings"].as_str().ok_or("it has no settings")?;
         let settings = Settings::from_toml(settings).map_err(|error| error.to_string())?;
         let homes = value["homes"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        // A crawl that began before there was such a setting paced each address by itself.
+        // A crawl that began before this setting existed paced each address by itself.
         let ipv6_pace_prefix_most = value["ipv6_pace_prefix_most"].as_u64().unwrap_or(128);
         let generation = u32::try_from(number("generation")?).unwrap_or(0).max(1);
         Ok(Manifest {
@@ -150,7 +156,7 @@ impl Manifest {
             "shards": self.past.shard_count,
             "generation": self.past.generation,
             "hash_secret": format!("{:032x}", self.hash_secret),
-            // What robots.txt calls us, and the settings: by these a crawl is judged.
+            // The product name in robots.txt and the settings: a crawl is judged by these.
             "product": env!("CARGO_PKG_NAME"),
             "settings": self.settings.to_toml(),
             "delay_ms_least": self.delay_ms_least,
@@ -166,8 +172,8 @@ impl Manifest {
         write_whole(directory, COPY, &text)
     }
 
-    /// Goes on with other settings: what has changed, for the operator. Refused where the state
-    /// would mean something else.
+    /// Adopts other settings. Returns what has changed, for the operator. Refuses a change after
+    /// which the state would be wrong.
     pub fn adopt(&mut self, settings: &Settings) -> Result<Vec<String>, DirectoryError> {
         let (before, after) = (self.settings.to_toml(), settings.to_toml());
         let mut changes = Vec::new();
@@ -192,8 +198,8 @@ impl Manifest {
         Ok(changes)
     }
 
-    /// The settings to go on with, before the command line's: those of the crawl, but for what
-    /// held for one run.
+    /// Returns the settings to go on with, before those of the command line: the settings of the
+    /// crawl, except those that held for one run.
     pub fn lasting_settings(&self) -> Settings {
         let fresh = Settings::default();
         Settings {
@@ -204,15 +210,15 @@ impl Manifest {
         }
     }
 
-    /// What a resumed crawl begins with before the operator's configuration file is read: the
-    /// defaults, but for the settings that decide what the state means. A file that does not name
-    /// these leaves them as they are, whatever the defaults of this version.
+    /// Returns the settings that a resumed crawl begins with before the operator's configuration
+    /// file is read: the defaults, except for the settings that decide what the state means. A file
+    /// that does not name those leaves them as they are, whatever this version's defaults are.
     pub fn binding_settings(&self) -> Settings {
         let Settings { extra_parameters, stay, .. } = self.settings.clone();
         Settings { extra_parameters, stay, ..Settings::default() }
     }
 
-    /// Says where links are followed: the first line of a run.
+    /// Returns the first line of a run, which says where links are followed.
     pub fn scope_text(&self) -> String {
         let name = |one: &'static str, many: &'static str| match self.homes.len() {
             1 => one.to_owned(),
@@ -232,20 +238,21 @@ impl Manifest {
         format!("links are followed on {places} {}{rest} (stay = \"{stay}\")", shown.join(", "))
     }
 
-    /// Whether links stay with the homes.
+    /// Reports whether links are followed on the homes only.
     pub fn has_homes(&self) -> bool {
         self.settings.stay != Stay::Web
     }
 }
 
-/// Over all of the manifest but itself, whatever spaces are between: `jq` may have passed it on.
+/// Returns the checksum over all fields but the checksum itself. Spaces do not matter, because `jq`
+/// may have rewritten the file.
 fn checksum(manifest: &Value) -> String {
     let mut rest = manifest.clone();
     rest.as_object_mut().map(|fields| fields.remove("checksum"));
     format!("{:016x}", xxh3_64(rest.to_string().as_bytes()))
 }
 
-/// Writes a file aside and gives it its name: it is whole or as it was before.
+/// Writes a file aside and renames it, so that it is complete or as it was before.
 fn write_whole(directory: &Path, name: &str, text: &str) -> Result<(), DirectoryError> {
     let failed =
         |doing| move |error| DirectoryError::Io { doing, path: directory.to_owned(), error };
@@ -256,7 +263,7 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> Result<(), Directory
         }
         _ => {}
     }
-    // A new file: whatever had that name, a link too, is not written through.
+    // This is always a new file, so nothing is written through an old file or link of that name.
     let mut file = std::fs::File::create_new(&aside).map_err(failed("write"))?;
     file.write_all(text.as_bytes()).map_err(failed("write"))?;
     file.sync_all().map_err(failed("sync"))?;
@@ -282,7 +289,7 @@ mod tests {
         (dir, text)
     }
 
-    /// A directory of the test's own, removed with it.
+    /// A directory of the test's own, which is removed when the test ends.
     mod tempdir {
         pub struct Dir(pub std::path::PathBuf);
 
@@ -303,7 +310,7 @@ mod tests {
         }
     }
 
-    /// With other contents, under their own checksum.
+    /// Returns a manifest with other contents and a matching checksum.
     fn resigned(text: &str, from: &str, to: &str) -> String {
         let mut value: Value = serde_json::from_str(&text.replace(from, to)).expect("JSON");
         value["checksum"] = checksum(&value).into();

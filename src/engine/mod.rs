@@ -1,8 +1,10 @@
-//! The whole process: a directory, a shard per core, and the thread that steers them.
+//! The whole process: a data directory, a shard per core, and the control thread that steers the
+//! shards.
 //!
-//! [`crawl`] checks everything that can be checked before the first socket opens, starts one pinned
-//! thread per core, and stays on the calling thread as the control thread until the crawl is over.
-#![allow(clippy::disallowed_types)] // where threads meet
+//! Settings and seeds flow in, a [`Summary`] flows out. [`crawl`] checks everything that can be
+//! checked before the first socket opens, starts one pinned thread per core, and stays on the
+//! calling thread as the control thread until the crawl is over.
+#![allow(clippy::disallowed_types)] // threads meet here
 
 mod directory;
 mod manifest;
@@ -38,36 +40,37 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use steer::{Gathered, Steering};
 
-/// What a crawl amounted to.
+/// The result of a crawl.
 pub struct Summary {
     pub reason: EndReason,
     pub seconds: f64,
     pub metrics: Metrics,
     pub gauges: Gauges,
-    /// Last report of each core.
+    /// The last report of each core.
     pub reports: Vec<Report>,
-    /// Seeds that brought no page, and why.
+    /// Seeds that brought no page, each with the reason.
     pub failed_seeds: Vec<(Url, Outcome)>,
     pub warc_files: Vec<PathBuf>,
-    /// What the runs before this one amounted to; no run if there was none.
+    /// The totals of the runs before this one; without any run if there was none.
     pub earlier: Totals,
     pub resident_bytes_peak: u64,
 }
 
+/// Why a crawl could not start, or did not end well.
 #[derive(Debug)]
 pub enum EngineError {
     Config(ConfigError),
     Directory(DirectoryError),
     Ring(RingError),
     Shard(ShardIndex, ShardError),
-    /// No resolver is configured and the system names none.
+    /// No resolver is configured, and the system names none.
     NoResolver,
     ExtraCa(String),
     /// The seeds name more domains or hosts than links can be kept to.
     TooManyHomes(usize),
-    /// A core's thread is gone.
+    /// The thread of a core has panicked.
     ShardDied(ShardIndex),
-    /// The crawl has failed, and this one did not end when told to.
+    /// The crawl has failed, and this shard did not end when it was told to.
     ShardStuck(ShardIndex),
 }
 
@@ -89,11 +92,13 @@ impl fmt::Display for EngineError {
                  `--stay web` to follow links everywhere",
                 limits::HOME_COUNT_MAX
             ),
-            EngineError::ShardDied(shard) => write!(out, "the thread of shard {} died", shard.0),
+            EngineError::ShardDied(shard) => {
+                write!(out, "the thread of shard {} panicked", shard.0)
+            }
             EngineError::ShardStuck(shard) => write!(
                 out,
-                "the crawl was given up, and shard {} did not end within {} s; what is on disk is \
-                 whole, and the crawl can be resumed",
+                "the crawl was given up, and shard {} did not end within {} s; the files on disk \
+                 are sound, and the crawl can be resumed",
                 shard.0,
                 (limits::LOST_SHARD_DRAIN_MS + limits::LOST_SHARD_HALT_MS) / 1_000
             ),
@@ -104,7 +109,7 @@ impl fmt::Display for EngineError {
 impl std::error::Error for EngineError {}
 
 /// Crawls from `seeds` into `directory` until nothing is left, a limit is reached or a signal
-/// comes. `watch` sees the latest report of every core several times a second.
+/// comes. `watch` gets the latest report of every core several times a second.
 pub fn crawl(
     settings: Settings,
     seeds: Vec<Url>,
@@ -127,7 +132,7 @@ pub fn crawl(
     run(plan, manifest, &cores, seeds, &directory, signals, watch)
 }
 
-/// Goes on with the crawl in `directory`, and with `seeds` if it does not know them yet.
+/// Goes on with the crawl in `directory`. Those of `seeds` that it does not know yet are added.
 pub fn resume(
     settings: Settings,
     seeds: Vec<Url>,
@@ -161,7 +166,7 @@ pub fn resume(
     run(plan, manifest, &cores, seeds, &directory, signals, watch)
 }
 
-/// The system allows fewer open files than the settings ask for.
+/// The system allows fewer open files than the settings need.
 struct Shortage {
     allowed: u64,
     wanted: u64,
@@ -179,13 +184,13 @@ fn checked(settings: Settings) -> Result<Checked, EngineError> {
 fn tell_shortage(shortage: Option<Shortage>) {
     if let Some(Shortage { allowed, wanted }) = shortage {
         tracing::warn!(
-            "the system allows {allowed} open files and the settings ask for {wanted}: fewer \
-             connections are kept open; raise the limit with `ulimit -n`"
+            "the system allows {allowed} open files and the settings need {wanted}: fewer requests \
+             run at once and fewer connections are kept open; raise the limit with `ulimit -n`"
         );
     }
 }
 
-/// `manifest` is what holds once all shards have their state.
+/// Runs a crawl to its end. `manifest` is the one that holds once all shards have their state.
 fn run(
     plan: Plan,
     manifest: Manifest,
@@ -196,7 +201,8 @@ fn run(
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
     memory::make_ready((plan.settings.ready_memory_mb << 20) * cores.len());
-    // What does not fetch leaves the fetching cores alone, where there are others.
+    // The control thread and the file workers keep off the fetching cores, if there are other
+    // cores.
     let mut others = affinity::allowed_cores();
     others.retain(|core| !cores.contains(core));
     let _kept = match affinity::keep_to(&others) {
@@ -217,7 +223,7 @@ fn run(
     let mut steering = Steering::new(&plan.settings, cores.len(), inbox, directory.path());
     let reason = match steering.gather(&fleet, signals) {
         Gathered::Ready => {
-            // From here on the new way of dealing slots holds, if it is a new one.
+            // If slots are dealt in a new way, it holds from here on.
             if plan.past.is_some_and(|past| past != manifest.past) {
                 manifest.save(directory.path()).map_err(EngineError::Directory)?;
             }
@@ -245,7 +251,8 @@ fn run(
     })
 }
 
-/// Connections must fit the limit of open files: raised if the system lets us, else they are fewer.
+/// Makes the connections fit the limit of open files. Raises the limit if the system allows that,
+/// else reduces the connections.
 fn within_open_files(mut settings: Settings, core_count: usize) -> (Settings, Option<Shortage>) {
     let files_per_core = limits::QUEUE_OPEN_FILE_COUNT_MAX;
     let per_core = settings.fetch_slots + settings.keep_alive_count_max + files_per_core;
@@ -262,7 +269,7 @@ fn within_open_files(mut settings: Settings, core_count: usize) -> (Settings, Op
     (settings, shortage)
 }
 
-/// Where links may lead to, by the seeds; empty if that is anywhere.
+/// Returns where links may lead to, given the seeds; empty if links may lead anywhere.
 fn homes(settings: &Settings, seeds: &[Url]) -> BTreeSet<Box<str>> {
     match settings.stay {
         Stay::Web => BTreeSet::new(),
@@ -312,7 +319,7 @@ fn upstreams(settings: &Settings) -> Result<Vec<SocketAddr>, EngineError> {
     if found.is_empty() { Err(EngineError::NoResolver) } else { Ok(found) }
 }
 
-/// The shards' threads and their mailboxes.
+/// The threads of the shards, and their mailboxes.
 struct Fleet {
     outboxes: Vec<RingOutbox<Mail>>,
     threads: Vec<JoinHandle<Result<Result<Report, EngineError>, RingError>>>,
@@ -364,7 +371,7 @@ impl Fleet {
         Ok(Fleet { outboxes, threads })
     }
 
-    /// For each shard the seeds whose hosts it owns.
+    /// Returns for each shard the seeds whose hosts it owns.
     fn shares(&self, plan: &Plan, seeds: Vec<Url>) -> Vec<Vec<Candidate>> {
         let mut shares: Vec<Vec<Candidate>> = vec![Vec::new(); self.outboxes.len()];
         for url in seeds {
@@ -375,7 +382,7 @@ impl Fleet {
         shares
     }
 
-    /// Sends a command; gives it back if the mailbox is full.
+    /// Sends a command. Returns it as the error if the mailbox is full.
     fn send(&self, shard: ShardIndex, command: Command) -> Result<(), Command> {
         match self.outboxes[shard.0 as usize].try_send(Mail::Command(command)) {
             Err(Mail::Command(command)) => Err(command),
@@ -383,7 +390,7 @@ impl Fleet {
         }
     }
 
-    /// Sends a command; false if the mailbox is full.
+    /// Sends a command. Returns false if the mailbox is full.
     fn command(&self, shard: ShardIndex, command: Command) -> bool {
         self.send(shard, command).is_ok()
     }
@@ -396,6 +403,7 @@ impl Fleet {
         self.threads[shard.0 as usize].is_finished()
     }
 
+    /// Reports whether any shard has ended, so that the crawl is over.
     fn is_over(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }
@@ -404,8 +412,9 @@ impl Fleet {
         self.threads.iter().all(JoinHandle::is_finished)
     }
 
-    /// Waits for every shard to end, still listening to what they have to say. Once one has failed
-    /// the others are not waited for without end: the first reason is what the operator is told.
+    /// Waits for every shard to end, and still receives their notices. Once a shard has failed, the
+    /// wait for the others is bounded. Fails with the first reason, which is the one to show the
+    /// operator.
     fn join(&mut self, steering: &mut Steering) -> Result<Vec<Report>, EngineError> {
         while !self.all_over() && !steering.is_past_waiting() {
             steering.listen(std::time::Duration::from_millis(10));

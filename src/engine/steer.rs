@@ -1,4 +1,4 @@
-//! The control thread's loop: signals, limits, budget, and the question whether all is done.
+//! The loop of the control thread: signals, limits, the page budget, and whether the crawl is done.
 
 use super::Fleet;
 use crate::base::limits;
@@ -23,9 +23,9 @@ pub enum EndReason {
     PageLimit,
     TimeLimit,
     Interrupted,
-    /// The disk failed; what is on it is whole.
+    /// The disk failed. The files on it are sound.
     StoreFailed(StoreError),
-    /// A shard ended by itself.
+    /// A shard ended by itself, so the crawl cannot go on.
     ShardEnded,
 }
 
@@ -42,14 +42,15 @@ impl EndReason {
     }
 }
 
-/// Whether the shards are ready for seeds.
+/// Whether all shards are ready for seeds.
 pub(super) enum Gathered {
     Ready,
     Interrupted,
-    /// One of them could not start; it has the reason.
+    /// One of the shards could not start. Its own result holds the reason.
     Failed,
 }
 
+/// The state of the control thread's loop.
 pub(super) struct Steering {
     inbox: Receiver<Notice>,
     rounds: Rounds,
@@ -60,16 +61,17 @@ pub(super) struct Steering {
     budget: BudgetDesk,
     deadline_ns: u64,
     reports: Vec<Option<Report>>,
-    /// Shards that have their state, and what they found.
+    /// Which shards have their state.
     ready: Vec<bool>,
+    /// What the shards found when they resumed.
     recoveries: Vec<(ShardIndex, Recovery)>,
-    /// Shards that have nothing under way any more.
+    /// Which shards have nothing under way any more.
     drained: Vec<bool>,
     store_failed: Option<StoreError>,
-    /// Since when it is known that the crawl cannot end as it should: a shard has ended by itself,
-    /// or its files are damaged.
+    /// Since when it is known that the crawl cannot end well: a shard has ended by itself, or the
+    /// files of a shard are damaged.
     lost_ns: Option<u64>,
-    /// Shards that wait for the disk.
+    /// Which shards wait for the disk.
     paused: Vec<bool>,
     directory: PathBuf,
     pub(super) failed_seeds: Vec<(Url, Outcome)>,
@@ -123,7 +125,7 @@ impl Steering {
         }
     }
 
-    /// Tells the operator what the crawl goes on with.
+    /// Tells the operator what state the resumed crawl starts from.
     pub(super) fn tell_recovery(&self) {
         let Some((_, first)) = self.recoveries.first() else { return };
         let sum = |of: fn(&Recovery) -> u64| -> u64 {
@@ -132,8 +134,9 @@ impl Steering {
         let slowest = self.recoveries.iter().map(|(_, of)| of.took).max().unwrap_or(first.took);
         let count = |of: fn(&Recovery) -> u64| count_text(sum(of));
         tracing::info!(
-            "resumed in {}: {} URLs of {} hosts are to come, {} are known; {} journal entries were \
-             read, {} bytes of unfinished ones cut, {} WARC files of the last run closed",
+            "resumed in {}: {} URLs of {} hosts are to come, {} URLs are known; {} journal entries \
+             were read, {} bytes of unfinished entries were cut, {} WARC files of the last run \
+             were closed",
             span_text(slowest),
             count(|of| of.url_count),
             count(|of| of.host_count),
@@ -145,7 +148,7 @@ impl Steering {
         if sum(|of| of.stale_count) > 0 {
             tracing::info!(
                 "the queues also hold {} copies of URLs that have ended or wait for another try \
-                 since the checkpoint: they are passed over",
+                 since the checkpoint: these copies are skipped",
                 count(|of| of.stale_count)
             );
         }
@@ -157,14 +160,14 @@ impl Steering {
         );
     }
 
-    /// What the runs before this one amounted to.
+    /// Returns the totals of the runs before this one.
     pub(super) fn earlier(&self) -> Totals {
         let mut totals = Totals::default();
         self.recoveries.iter().for_each(|(_, recovery)| totals.merge(&recovery.totals));
         totals
     }
 
-    /// Ends what has not begun.
+    /// Ends a crawl whose visits have not begun.
     pub(super) fn stop(
         &mut self,
         fleet: &Fleet,
@@ -175,7 +178,7 @@ impl Steering {
         reason
     }
 
-    /// Every shard has its state: lets them begin, each with its seeds.
+    /// Lets the shards begin, each with its seeds. Every shard has its state by now.
     pub(super) fn open(&mut self, fleet: &Fleet, shares: Vec<Vec<Candidate>>) {
         for (index, share) in shares.into_iter().enumerate() {
             for command in [Command::Open, Command::Seeds(share)] {
@@ -189,13 +192,13 @@ impl Steering {
         }
     }
 
-    /// The crawl has failed, and the shards have had their time to end.
+    /// Reports whether the crawl has failed and the shards have had their time to end.
     pub(super) fn is_past_waiting(&self) -> bool {
         let bound_ms = limits::LOST_SHARD_DRAIN_MS + limits::LOST_SHARD_HALT_MS;
         self.is_lost_for_ms(bound_ms)
     }
 
-    /// Steers until the crawl is to end, and tells the shards so.
+    /// Steers until the crawl has to end, and tells the shards so.
     pub(super) fn run(
         &mut self,
         fleet: &Fleet,
@@ -236,15 +239,17 @@ impl Steering {
         reason
     }
 
-    /// Why the crawl ended, now that the shards have: not as it should, if files are left open.
+    /// Returns why the crawl ended, now that the shards have ended: the disk's failure if files are
+    /// left open, else `reason`.
     pub(super) fn reason(&mut self, reason: EndReason) -> EndReason {
         self.store_failed.take().map_or(reason, EndReason::StoreFailed)
     }
 
-    /// Takes notices for `span`, or those that are there if it is zero.
+    /// Receives notices for `span`. If it is zero, receives those that are waiting.
     pub(super) fn listen(&mut self, span: Duration) {
         let until_ns = process::monotonic_ns() + span.as_nanos() as u64;
-        // Bounded by what the inbox holds: a flood of notices must not keep us from steering.
+        // The number is bounded by the inbox's capacity, so a flood of notices cannot keep this
+        // thread from steering.
         for _ in 0..limits::NOTICE_COUNT_MAX {
             let left_ns = until_ns.saturating_sub(process::monotonic_ns());
             let Ok(notice) = self.inbox.recv_timeout(Duration::from_nanos(left_ns)) else {
@@ -276,18 +281,19 @@ impl Steering {
         }
     }
 
-    /// One line for all shards: they share the disk.
+    /// Notes that a shard waits for the disk. The operator gets one line for all shards, because
+    /// they share the disk.
     fn pause(&mut self, shard: ShardIndex, error: &StoreError) {
         let is_first = !self.paused.contains(&true);
         self.paused[shard.0 as usize] = true;
         if is_first {
             let advice = match error {
-                StoreError::Disk { error: DiskError::Full, .. } => "make room there",
-                _ => "look after that disk (the kernel log says more)",
+                StoreError::Disk { error: DiskError::Full, .. } => "free space on it",
+                _ => "check that disk and the kernel log",
             };
             tracing::warn!(
-                "the crawl is paused, the disk fails: {}: {error}; {advice}, and the crawl goes on \
-                 by itself; nothing is lost; Ctrl-C ends the crawl",
+                "the crawl is paused, the disk fails: {}: {error}; {advice}. The crawl goes on by \
+                 itself when the disk works again, and nothing is lost. Ctrl-C ends the crawl",
                 self.directory.display()
             );
         }
@@ -308,7 +314,8 @@ impl Steering {
         }
     }
 
-    /// Begins the next round if the last is over, or has waited too long for an answer.
+    /// Begins the next round of probes if the last is complete, or has waited too long for an
+    /// answer.
     fn probe(&mut self, fleet: &Fleet, now_ns: u64) {
         let overdue = now_ns - self.round_begun_ns >= limits::PROBE_PATIENCE_MS * 1_000_000;
         if self.verdict == Verdict::Waiting && !overdue {
@@ -322,12 +329,12 @@ impl Steering {
         }
     }
 
-    /// Lets every shard drain, then halts them all: until the last has drained, the others answer
-    /// its questions. A second signal halts them at once, and so does a disk that fails, unless
-    /// there is time for it. What a lost shard owes the others never comes, so they have a
-    /// while and no more.
+    /// Lets every shard drain, then halts them all. Until the last shard has drained, the others
+    /// answer its questions. A second signal halts the shards at once. So does a disk that fails,
+    /// unless the crawl ended because it was done or reached its page limit. A lost shard can no
+    /// longer answer the others, so they get a bounded time.
     fn end(&mut self, fleet: &Fleet, signals: Option<&Signals>, reason: &EndReason) {
-        // Told to stop, we do not wait for a disk that fails.
+        // If the crawl was told to stop, it does not wait for a disk that fails.
         let has_patience = matches!(reason, EndReason::Done | EndReason::PageLimit);
         if matches!(reason, EndReason::StoreFailed(_)) {
             self.lost_ns = Some(process::monotonic_ns());

@@ -1,21 +1,21 @@
-//! The macro by which every setting is declared once, and what is made of the declarations.
+//! The macro by which every setting is declared once, and the code that it generates.
 
 use super::ConfigError;
 
-/// A setting, as people read about it.
+/// One setting, described for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub name: &'static str,
-    /// Empty where there is none to name.
+    /// Empty if the setting has no unit.
     pub unit: &'static str,
     pub default: String,
     pub allowed: String,
     pub why: &'static str,
 }
 
-/// `name: type = default, allowed, "unit", "why";` for each setting: makes the struct, its
-/// defaults, the reading by key, the check of every value, the list of names and the list for
-/// people.
+/// Takes `name: type = default, allowed, "unit", "why";` for each setting. Generates the struct,
+/// its defaults, the reading by key, the check of every value, the list of names and the
+/// descriptions for operators.
 macro_rules! settings {
     ($(#[$about:meta])* $settings:ident {
         $($name:ident: $kind:ty = $default:expr, $allowed:expr, $unit:literal, $why:literal;)*
@@ -31,10 +31,11 @@ macro_rules! settings {
         }
 
         impl $settings {
-            /// The names of all settings, in the order of their declaration.
+            /// The names of all settings, in the order of declaration.
             pub const NAMES: &[&str] = &[$(stringify!($name),)*];
 
-            /// Sets the setting called `key`, if there is one and `value` is allowed for it.
+            /// Sets the setting called `key`. Fails if there is no such setting, or if `value` is
+            /// not allowed for it.
             pub fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), ConfigError> {
                 match key {
                     $(stringify!($name) => {
@@ -45,7 +46,7 @@ macro_rules! settings {
                 }
             }
 
-            /// What people should know of each setting, in the order of declaration.
+            /// Describes each setting for the operator, in the order of declaration.
             pub fn describe() -> Vec<Setting> {
                 let defaults = $settings::default();
                 vec![$(Setting {
@@ -57,7 +58,8 @@ macro_rules! settings {
                 },)*]
             }
 
-            /// Every setting and its value, as a configuration file that reads back as equal.
+            /// Returns every setting and its value as a configuration file, which reads back as
+            /// equal settings.
             pub fn to_toml(&self) -> String {
                 let lines = [$(format!("{} = {}\n", stringify!($name), self.$name.show()),)*];
                 lines.concat()
@@ -77,15 +79,18 @@ impl ConfigError {
     }
 }
 
-/// The name that `key` was probably meant to be: the nearest, if a third of it is right.
+/// Returns the name that `key` was probably meant to be: the nearest, if at least a third of it is
+/// right.
 fn closest(key: &str, names: &[&'static str]) -> Option<&'static str> {
-    // Typing errors are short; the distance is quadratic in the length.
+    // Names with typing errors are short, so the key is cut: the time grows with the square of its
+    // length.
     let key: Vec<u8> = key.bytes().take(64).collect();
     let nearest = names.iter().min_by_key(|name| distance(&key, name.as_bytes()))?;
     (distance(&key, nearest.as_bytes()) * 3 <= nearest.len() * 2).then_some(*nearest)
 }
 
-/// Levenshtein's: insertions, deletions and replacements from one text to the other.
+/// Returns the Levenshtein distance: how many insertions, deletions and replacements lead from one
+/// text to the other.
 fn distance(from: &[u8], to: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The kinds of values a setting may have: how each is read from TOML, checked and shown.
+//! The kinds of values that a setting may have: how each is read from TOML, checked and shown.
 
 use super::ConfigError;
 use crate::base::limits::{SETTING_LIST_COUNT_MAX, SETTING_TEXT_BYTES_MAX};
@@ -7,38 +7,39 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// A type that a setting may have. `Allowed` is what its declaration says beside the default.
+/// A type that a setting may have. `Allowed` is the type of the constraint that a setting declares
+/// beside its default.
 pub trait Value: Sized {
     type Allowed;
 
-    /// `None` if the TOML value is of another type or does not parse.
+    /// Reads a TOML value. Returns `None` if it is of another type or does not parse.
     fn read(value: &toml::Value) -> Option<Self>;
 
     fn is_allowed(&self, allowed: &Self::Allowed) -> bool;
 
-    /// As it would stand in a configuration file.
+    /// Returns the value as it would stand in a configuration file.
     fn show(&self) -> String;
 
-    /// What is allowed, for people.
+    /// Describes, for operators, which values are allowed.
     fn describe(allowed: &Self::Allowed) -> String;
 }
 
-/// For types all of whose values are good.
+/// The constraint of types whose every value is allowed.
 #[derive(Clone, Copy, Debug)]
 pub struct Any;
 
-/// What a text is for, and with it which characters it may have.
+/// What a text is for, which decides the characters that it may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Text {
-    /// Goes into the User-Agent: no space, no parenthesis, nothing that ends a header line.
+    /// The contact in the User-Agent: no space, no parenthesis, nothing that ends a header line.
     Contact,
-    /// A query parameter's name.
+    /// The name of a query parameter.
     Parameter,
-    /// Content codings, of those that we can decode, with commas between.
+    /// A list of content codings that we can decode, separated by commas.
     Codings,
 }
 
-/// Reads `value`, checks it, and puts it in its place.
+/// Reads `value`, checks it and stores it in `place`.
 pub(super) fn assign<V: Value>(
     place: &mut V,
     key: &'static str,
@@ -54,7 +55,7 @@ pub(super) fn assign<V: Value>(
     }
 }
 
-/// Checks a value that came from elsewhere: a flag, or code.
+/// Checks a value that was not read from TOML: a flag, or a value set by code.
 pub(super) fn check<V: Value>(
     value: &V,
     key: &'static str,
@@ -126,7 +127,7 @@ impl Value for String {
         }
         let plain = self.bytes().all(|b| b.is_ascii_graphic() && !b"()<>\"\\".contains(&b));
         let shape = match allowed {
-            // Empty means none; the engine asks for one before it crawls public hosts.
+            // An empty contact means none. The engine asks for one before it crawls public hosts.
             Text::Contact => self.is_empty() || self.contains("://") || self.contains('@'),
             Text::Parameter => !self.is_empty() && !self.contains(['=', '&', '#']),
             Text::Codings => true,
@@ -154,7 +155,7 @@ impl Value for String {
     }
 }
 
-/// `gzip, br`: names that are known, none of them twice; or nothing.
+/// Reports whether `list` is empty or names known content codings, each at most once: `gzip, br`.
 fn are_codings(list: &str) -> bool {
     let names: Vec<&str> = list.split(',').map(|name| name.trim_matches(' ')).collect();
     let is_known = |name: &&str| Coding::NAMES.contains(name);
@@ -183,7 +184,7 @@ impl Value for Option<PathBuf> {
     }
 }
 
-/// An upstream resolver. A port may be left out: 53.
+/// The address of a DNS resolver. The port may be left out and is then 53.
 impl Value for SocketAddr {
     type Allowed = Any;
 
@@ -223,7 +224,7 @@ impl<V: Value> Value for Vec<V> {
     }
 
     fn describe(allowed: &V::Allowed) -> String {
-        format!("a list of up to {SETTING_LIST_COUNT_MAX}, each {}", V::describe(allowed))
+        format!("a list of up to {SETTING_LIST_COUNT_MAX} items, each {}", V::describe(allowed))
     }
 }
 
@@ -266,11 +267,12 @@ macro_rules! choice {
 }
 
 choice! {
-    /// Who finds the links of a page.
+    /// Which parser finds the links of a page.
     Extractor {
         /// The streaming tokenizer of this crate.
         Own = "own",
-        /// lol_html: slower, by other people, for comparison.
+        /// The lol_html crate. It is slower and comes from other authors, and serves for
+        /// comparison.
         Lol = "lol",
     }
 }
@@ -278,11 +280,11 @@ choice! {
 choice! {
     /// How far from the seeds links are followed.
     Stay {
-        /// Anywhere.
+        /// Links are followed anywhere.
         Web = "web",
-        /// The registrable domains of the seeds, with all their hosts.
+        /// Links are followed on the registrable domains of the seeds, with all their hosts.
         Domain = "domain",
-        /// The hosts of the seeds.
+        /// Links are followed on the hosts of the seeds only.
         Host = "host",
     }
 }

@@ -1,10 +1,11 @@
-//! Payload digest to the first place it was stored.
+//! A table from a payload's digest to the place where the payload was first stored.
 //!
-//! Keyed by 16 of the digest's 20 bytes: two payloads that agree in 128 bits of SHA-1 are one. Two
-//! generations bound it: when the young one is full the old one is forgotten, and what is asked for
-//! again moves to the young one, so that common payloads stay. All this in [`PART_COUNT`] parts,
-//! each for itself: a table of two million is moved to a larger place, and forgotten, in a tenth of
-//! a second, in which the core would do nothing else.
+//! The key is 16 of the digest's 20 bytes: two payloads that agree in 128 bits of SHA-1 count as
+//! one. Two generations bound the table. When the young one is full, the old one is forgotten and
+//! the young one takes its place. An entry that is asked for again moves to the young generation,
+//! so common payloads stay. The table is divided into [`PART_COUNT`] independent parts: to grow or
+//! to drop a table of two million entries takes a tenth of a second, in which the core could do
+//! nothing else.
 
 use crate::base::limits::DIGEST_COUNT_MAX;
 use crate::crawl::flow::Original;
@@ -12,14 +13,15 @@ use std::collections::HashMap;
 
 const PART_COUNT: usize = 256;
 
+/// For each payload digest, the first place where the payload was stored.
 pub struct Digests {
     parts: Box<[Part]>,
     generation_count_max: usize,
     forgotten_count: u64,
 }
 
-/// Of the standard library's tables: their hash has a random key, and digests are as servers want
-/// them, as far as they care to try.
+/// One part of the table. It uses the standard library's hash map because that has a random key: a
+/// server can try many payloads to get the digests that it wants.
 #[derive(Default)]
 struct Part {
     young: HashMap<u128, Original>,
@@ -41,7 +43,8 @@ impl Digests {
         }
     }
 
-    /// Where this payload was first stored; if nowhere, `original` is remembered.
+    /// Returns where this payload was first stored. If it was not stored yet, remembers `original`
+    /// and returns `None`.
     pub fn ask(&mut self, digest: &[u8; 20], original: Original) -> Option<Original> {
         let key = key(digest);
         let part = &mut self.parts[usize::from(digest[19])];
@@ -80,7 +83,7 @@ mod tests {
         Original { url: format!("http://h.test/{number}").into(), at_seconds: number }
     }
 
-    /// All in one part.
+    /// Returns a digest; all digests of this function lie in one part of the table.
     fn digest(number: u8) -> [u8; 20] {
         let mut digest = [number; 20];
         digest[19] = 0;
@@ -100,7 +103,7 @@ mod tests {
         let mut digests = Digests::with_room_for(2 * PART_COUNT);
         for last in 0..=255 {
             let digest = [[7; 19].as_slice(), &[last]].concat().try_into().expect("20 bytes");
-            // The key is the same for all: a digest that differs in its last bytes alone.
+            // The digests differ only in their last byte, so the key is the same for all of them.
             assert_eq!(digests.ask(&digest, original(u64::from(last))), None);
             assert_eq!(digests.count(), usize::from(last) + 1);
         }
@@ -116,6 +119,6 @@ mod tests {
             assert!(digests.count() <= 8);
         }
         assert!(digests.forgotten_count() > 80);
-        assert_eq!(digests.ask(&digest(50), original(50)), None, "forgotten long ago");
+        assert_eq!(digests.ask(&digest(50), original(50)), None, "the entry was forgotten");
     }
 }

@@ -1,9 +1,10 @@
-//! Near-duplicates by SimHash: all pages within three bits, by pigeonhole.
+//! Finds near-duplicates by SimHash: all pages within three bits, by the pigeonhole principle.
 //!
-//! 64 bits in four blocks of 16: two hashes that differ in at most three bits agree in a whole
-//! block. A page is filed under each of its four block values, and a shard owns block values, so a
-//! question goes to at most four shards. Per block value the newest
-//! [`NEAR_BUCKET_COUNT_MAX`] pages are kept: a value that more pages share is boilerplate.
+//! The 64 bits are divided into four blocks of 16. Two hashes that differ in at most three bits
+//! agree in at least one whole block. A page is filed under each of its four block values. Each
+//! shard owns some of the block values, so a question goes to at most four shards. For each block
+//! value only the newest [`NEAR_BUCKET_COUNT_MAX`] pages are kept: a value that more pages share
+//! comes from boilerplate.
 
 use crate::base::limits::{NEAR_BUCKET_COUNT_MAX, NEAR_DISTANCE_MAX};
 use crate::crawl::flow::ShardIndex;
@@ -22,13 +23,14 @@ struct Filed {
 #[derive(Clone, Default)]
 struct Bucket {
     pages: Vec<Filed>,
-    /// Where the next page goes once the bucket is full.
+    /// The index that the next page overwrites once the bucket is full.
     next: u8,
 }
 
-/// This shard's part of the tables.
+/// This shard's part of the table of SimHash blocks.
 pub struct NearTable {
-    /// By block and value, [`ROW_COUNT`] to a row; a row is empty until one of its own is wanted.
+    /// The buckets by block and value, [`ROW_COUNT`] in a row. A row stays empty until one of its
+    /// buckets is needed.
     rows: Box<[Vec<Bucket>]>,
     overwritten_count: u64,
 }
@@ -42,13 +44,13 @@ impl Default for NearTable {
     }
 }
 
-/// Which shard owns a block of a SimHash.
+/// Returns the shard that owns a block of a SimHash.
 pub fn block_owner(simhash: u64, block: u32, shard_count: u16) -> ShardIndex {
     let spread = bucket_key(simhash, block).wrapping_mul(0x9E37_79B1);
     ShardIndex(((u64::from(spread) * u64::from(shard_count)) >> 32) as u16)
 }
 
-/// The shards that must be asked about a SimHash, each with its blocks as a bit mask.
+/// Returns the shards that must be asked about a SimHash, each with its blocks as a bit mask.
 pub fn masks(simhash: u64, shard_count: u16) -> impl Iterator<Item = (ShardIndex, u8)> {
     let owners = BLOCKS.map(|block| block_owner(simhash, block, shard_count));
     BLOCKS.into_iter().filter_map(move |block| {
@@ -56,14 +58,14 @@ pub fn masks(simhash: u64, shard_count: u16) -> impl Iterator<Item = (ShardIndex
         let mask = BLOCKS
             .iter()
             .fold(0, |mask, other| mask | u8::from(owners[*other as usize] == owner) << other);
-        // Its first block stands for all.
+        // The first block of an owner stands for all its blocks.
         (mask.trailing_zeros() == block).then_some((owner, mask))
     })
 }
 
 impl NearTable {
-    /// The nearest other page within the distance, looked up in the blocks of `mask`, where this
-    /// page is then filed.
+    /// Returns the nearest other page within the distance, looked up in the blocks of `mask`. Then
+    /// files this page in those blocks.
     pub fn ask(&mut self, simhash: u64, page: u64, mask: u8) -> Option<u64> {
         let mut nearest: Option<(u32, u64)> = None;
         let blocks = || (0..BLOCK_COUNT).filter(move |block| mask & (1 << block) != 0);
@@ -90,14 +92,14 @@ impl NearTable {
         nearest.map(|(_, page)| page)
     }
 
-    /// [`NearTable::ask`] will be called soon: asks memory for the buckets.
+    /// Prefetches the buckets of a SimHash for a call of [`NearTable::ask`] that comes soon.
     pub fn prefetch(&self, simhash: u64) {
         let buckets = BLOCKS.iter().filter_map(|block| self.peek(bucket_key(simhash, *block)));
         buckets.for_each(memory::prefetch);
     }
 
-    /// Four buckets lie in four places, and their pages in four more: to wait for all at once takes
-    /// a quarter of the time.
+    /// Prefetches the pages of the four buckets. They lie in four different places, as the buckets
+    /// do; waiting for all of them at once takes a quarter of the time.
     fn prefetch_pages(&self, simhash: u64) {
         let buckets = BLOCKS.iter().filter_map(|block| self.peek(bucket_key(simhash, *block)));
         buckets.for_each(|bucket| memory::prefetch(&bucket.pages[..]));

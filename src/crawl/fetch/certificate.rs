@@ -1,10 +1,11 @@
-//! Why a server's certificate is not believed, as an outcome with a name.
+//! Why a server's certificate is not trusted, as an outcome with a name.
 //!
-//! rustls asks [`Judge`], which asks the usual verifier and looks at the chain itself where that
-//! found no way to an authority: it says "unknown issuer" of a certificate that signed itself, of
-//! one whose server leaves out the next, and of a private authority's alike. What is read here is
-//! read after the verdict and changes nothing of it. No state; any core may use it.
-#![allow(clippy::disallowed_types)] // rustls wants Arc; none of it is shared between cores.
+//! rustls calls [`Judge`]. It calls the usual verifier, and examines the chain itself where the
+//! verifier found no way to an authority. The verifier says "unknown issuer" for a certificate that
+//! signed itself, for a server that leaves out the next certificate, and for a private authority
+//! alike. The chain is examined after the verdict, and this never changes the verdict. There is no
+//! state, so any core may use this.
+#![allow(clippy::disallowed_types)] // rustls requires Arc; none is shared between cores.
 
 use crate::crawl::flow::Outcome;
 use rustls::client::WebPkiServerVerifier;
@@ -14,11 +15,11 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, Signatu
 use std::fmt;
 use std::sync::Arc;
 
-/// The usual verifier, and the cause where it says no.
+/// The usual verifier, which also finds the cause of a refusal.
 #[derive(Debug)]
 pub(super) struct Judge(pub(super) Arc<WebPkiServerVerifier>);
 
-/// What [`Judge`] found of the chain, on its way through rustls.
+/// The cause that [`Judge`] found, on its way through rustls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ChainFault(Outcome);
 
@@ -30,7 +31,7 @@ impl fmt::Display for ChainFault {
 
 impl std::error::Error for ChainFault {}
 
-/// The outcome of a handshake that ended with this error.
+/// Returns the outcome of a handshake that ended with this error.
 pub(super) fn outcome_of(error: &Error) -> Outcome {
     match error {
         Error::InvalidCertificate(CertificateError::Other(OtherError(other))) => {
@@ -63,7 +64,7 @@ fn of_certificate(error: &CertificateError) -> Outcome {
     }
 }
 
-/// What the chain alone says, where the verifier found no way from it to an authority.
+/// Returns the cause that the chain alone shows, where the verifier found no way to an authority.
 fn chain_fault(leaf: &[u8], others: &[CertificateDer<'_>], error: &CertificateError) -> Outcome {
     let Some(Names { mut issuer, subject }) = Names::read(leaf) else {
         return Outcome::TlsBadCertificate;
@@ -75,14 +76,16 @@ fn chain_fault(leaf: &[u8], others: &[CertificateDer<'_>], error: &CertificateEr
         return Outcome::TlsBadCertificate;
     }
     let mut is_linked = false;
-    // A chain has at most so many links; one that goes round in a circle ends here as well.
+    // A chain has at most as many links as there are certificates, so a circular chain ends here
+    // too.
     for _ in others {
         let next = others.iter().filter_map(|other| Names::read(other));
         let Some(next) = { next }.find(|next| next.subject == issuer) else { break };
         is_linked = true;
         issuer = next.issuer;
     }
-    // Roots are left out as a rule. Who sends nothing of the way there has probably left out more.
+    // Servers usually leave out the root. One that sends nothing of the way there has probably left
+    // out more.
     if is_linked { Outcome::TlsUnknownIssuer } else { Outcome::TlsBrokenChain }
 }
 
@@ -133,7 +136,7 @@ impl ServerCertVerifier for Judge {
     }
 }
 
-/// Two fields of a certificate, as their bytes lie in it.
+/// Two fields of a certificate, as the bytes that it holds.
 #[derive(Debug, PartialEq, Eq)]
 struct Names<'c> {
     issuer: &'c [u8],
@@ -141,8 +144,9 @@ struct Names<'c> {
 }
 
 impl<'c> Names<'c> {
-    /// RFC 5280 4.1: Certificate and TBSCertificate are sequences; the latter holds a version
-    /// (`[0]`, optional), a serial number, an algorithm, the issuer, the validity, the subject.
+    /// Reads the names of a certificate (RFC 5280 4.1): Certificate and TBSCertificate are
+    /// sequences. The latter holds a version (`[0]`, optional), a serial number, an algorithm, the
+    /// issuer, the validity and the subject.
     fn read(certificate: &'c [u8]) -> Option<Names<'c>> {
         const VERSION: u8 = 0xa0;
         let (_, certificate, _) = element(certificate)?;
@@ -158,12 +162,12 @@ impl<'c> Names<'c> {
     }
 }
 
-/// The first DER element: its tag, its contents, and what follows it.
+/// Returns the first DER element: its tag, its contents, and the bytes that follow it.
 fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (len, rest) = match first {
         ..=0x7f => (usize::from(first), rest),
-        // 0x81 to 0x84: so many bytes of length follow. Longer ones are in no certificate.
+        // 0x81 to 0x84 say how many bytes of length follow. No certificate has a longer length.
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             (digits.iter().fold(0, |len, digit| len << 8 | usize::from(*digit)), rest)
@@ -208,7 +212,7 @@ mod tests {
             for byte in [0, 0x7f, 0x80, 0x84, 0x85, 0xff] {
                 let mut broken = der.clone();
                 broken[at] = byte;
-                // Whatever it finds lies in what it was given.
+                // Whatever is found lies within the input, and nothing panics.
                 let _ = Names::read(&broken);
             }
         }

@@ -1,4 +1,4 @@
-//! A connection that carries requests: a plain stream, or one under TLS.
+//! A connection that carries requests: a plain stream, or a stream under TLS.
 
 use super::tls::TlsChannel;
 use crate::base::Time;
@@ -10,7 +10,7 @@ pub(super) enum Channel<S: Stream> {
     Tls(Box<TlsChannel<S>>),
 }
 
-/// Received bytes: the world's own buffer, or what TLS decrypted.
+/// Received bytes: the world's own buffer, or bytes that TLS decrypted.
 pub(super) enum Piece<S: Stream> {
     Lent(S::Chunk),
     Owned(Vec<u8>),
@@ -46,8 +46,8 @@ impl<S: Stream> Channel<S> {
         }
     }
 
-    /// True while the peer has neither spoken nor closed since its last answer: a request may be
-    /// sent. Does not wait.
+    /// Reports whether the peer has neither sent anything nor closed since its last response, so
+    /// that a request may be sent. Does not wait.
     pub(super) async fn is_quiet(&mut self, now: Time) -> bool {
         match self {
             Channel::Plain(stream) => stream.is_quiet(),

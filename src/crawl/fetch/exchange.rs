@@ -1,4 +1,5 @@
-//! One request and its response: connection, request, head, body, and what to keep of it.
+//! One request and its response: the connection, the request, the head, the body, and what to keep
+//! of them.
 
 use super::channel::{Channel, Piece};
 use super::memory::{BodyHold, GiveWay};
@@ -13,29 +14,32 @@ use crate::proto::url::{Scheme, Url};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// All that is known of one request afterwards.
+/// All that is known of a request after it has ended.
 #[derive(Debug)]
 pub struct Answer {
     pub outcome: Outcome,
     pub address: SocketAddr,
-    /// Wall time when the request was made.
+    /// The wall time at which the request was made.
     pub at: WallTime,
     pub started: Time,
-    /// The server has seen the request by now: the delay to the next one counts from here.
+    /// The server had seen the request by this time, so the delay to the next request counts from
+    /// here.
     pub seen_by: Time,
     pub ended: Time,
-    /// The request as sent; empty if it never was.
+    /// The request as sent; empty if it was never sent.
     pub request: Vec<u8>,
     pub head: Option<ResponseHead>,
-    /// Head and body as received but for the transfer coding, which is removed (see `unframe`).
-    /// To be given back by `Client::let_go`.
+    /// Head and body as received, except that the transfer coding is removed (see `unframe`). The
+    /// buffer is to be given back with `Client::let_go`.
     pub response: Vec<u8>,
-    /// The memory that the answer holds, from its first byte on.
+    /// The hold on the memory that the answer uses, from its first byte on.
     pub hold: Option<BodyHold>,
     pub head_len: usize,
-    /// Bytes of the request left, whether they arrived or not: this counts as a try.
+    /// Bytes of the request left this machine, whether they arrived or not, so this counts as a
+    /// try.
     pub was_sent: bool,
-    /// The connection had been kept from an earlier request and was dead: not the server's failure.
+    /// The connection had been kept from an earlier request and was dead. This is no failure of the
+    /// server.
     pub was_stale: bool,
     pub connection: Connection,
     pub connect_took: Option<Duration>,
@@ -44,6 +48,7 @@ pub struct Answer {
     pub body_took: Option<Duration>,
 }
 
+/// How the request was connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Connection {
     None,
@@ -53,8 +58,8 @@ pub enum Connection {
 }
 
 impl Answer {
-    /// True if it tells nothing of the server: a kept connection was dead, or we had no means to
-    /// ask.
+    /// Reports whether the answer tells nothing about the server, because a kept connection was
+    /// dead or because we lacked the means to make the request.
     pub fn says_nothing(&self) -> bool {
         self.was_stale || matches!(self.outcome, Outcome::Shed | Outcome::ShedMemory)
     }
@@ -64,6 +69,7 @@ impl Answer {
     }
 }
 
+/// Makes one request to `url` at `address`. The result says how it ended, whatever happened.
 pub(super) async fn run<W: World>(
     client: &Client<W>,
     url: &Url,
@@ -106,10 +112,11 @@ pub(super) async fn run<W: World>(
     answer
 }
 
-/// Makes the head of a response that came in chunks say what is stored: its payload, of a known
-/// length. What the server sent stays readable under `X-Crawler-` names, as Common Crawl does it.
-/// Stored with its chunks, the payload digest (of the payload, RFC 9112 7.1) would not be that of
-/// the record's bytes, and warcio, which does not look inside chunks, would call it wrong.
+/// Rewrites the head of a response that came in chunks so that it describes what is stored: the
+/// payload, with its length. What the server sent stays readable under `X-Crawler-` names, as in
+/// Common Crawl's files. If the response were stored with its chunks, the payload digest (of the
+/// payload, RFC 9112 7.1) would differ from that of the record's bytes, and warcio, which does not
+/// look inside chunks, would report it as wrong.
 fn unframe(answer: &mut Answer) {
     let Some(head) = answer.head.as_ref() else { return };
     if head.header("transfer-encoding").is_none() {
@@ -129,7 +136,8 @@ fn unframe(answer: &mut Answer) {
     }
     let body_len = answer.response.len() - answer.head_len;
     whole.extend_from_slice(format!("Content-Length: {body_len}\r\n\r\n").as_bytes());
-    // In its place: a second buffer of a body's size would be in no account.
+    // The head is replaced in place, because a second buffer of a body's size would be counted in
+    // no account.
     answer.response.reserve_exact(whole.len().saturating_sub(answer.head_len));
     let head_len = whole.len();
     drop(answer.response.splice(..answer.head_len, whole));
@@ -158,7 +166,7 @@ async fn ask<W: World>(
     let asked = client.world.now();
     let deadline = client.deadline(asked, client.timeouts.first_byte_ms);
     let sent = channel.send(request, deadline).await;
-    // Without a buffer for it, none of it has left.
+    // Exhausted means that there was no buffer for the request, so no byte of it was sent.
     answer.was_sent = !matches!(sent, Err(NetError::Exhausted));
     let first = match sent {
         Ok(request) => {
@@ -187,7 +195,7 @@ async fn ask<W: World>(
     Ok(outcome)
 }
 
-/// A connection from an earlier request on which nothing has happened since.
+/// Returns a connection from an earlier request on which nothing has happened since.
 async fn kept<W: World>(
     client: &Client<W>,
     url: &Url,
@@ -229,7 +237,7 @@ async fn open<W: World>(
     Ok(Channel::Tls(Box::new(tls)))
 }
 
-/// Reads the response that begins with `first`. Says how it ended and whether the connection may
+/// Reads the response that begins with `first`. Returns how it ended and whether the connection may
 /// carry another request.
 async fn read<W: World>(
     client: &Client<W>,
@@ -263,7 +271,7 @@ async fn read<W: World>(
                 Step::Failed(error) => return Err(failure(error)),
             }
         }
-        let hold = answer.hold.as_ref().expect("open until the answer is let go");
+        let hold = answer.hold.as_ref().expect("the hold is open until Client::let_go");
         let received = match hold.unless_told(channel.receive(deadline)).await {
             Ok(received) => received,
             Err(how) => break given_way(how, answer),
@@ -294,14 +302,14 @@ enum Step {
     More,
     End,
     CutLength,
-    /// The sink wants no body.
+    /// The sink refuses the body.
     Unwanted,
     /// Memory for bodies is short.
     GivesWay(GiveWay),
     Failed(HttpError),
 }
 
-/// What becomes of an answer that has to give way.
+/// Counts an answer that has to give way, and returns its outcome.
 fn given_way(how: GiveWay, answer: &Answer) -> Outcome {
     answer.hold.iter().for_each(|hold| hold.gives_way(how));
     match how {
@@ -310,7 +318,7 @@ fn given_way(how: GiveWay, answer: &Answer) -> Outcome {
     }
 }
 
-/// Reads one received piece to its end.
+/// Processes one received piece to its end.
 fn take<W: World>(
     client: &Client<W>,
     reader: &mut ResponseReader,
@@ -337,8 +345,8 @@ fn take<W: World>(
             Event::End => return Step::End,
             Event::Head => {
                 let Some(head) = reader.take_head() else { continue };
-                // Not before: most fetches wait, and a buffer that was used just now is in the
-                // cache.
+                // The buffer is taken only now: most fetches are waiting, and a buffer that was
+                // used just now is in the cache.
                 answer.response = client.buffers.borrow_mut().pop().unwrap_or_default();
                 let body_bytes = reader.body_bytes_left().unwrap_or(0);
                 let body_bytes = body_bytes.min(FETCH_BUFFER_BYTES_KEPT as u64);
@@ -375,15 +383,17 @@ fn take<W: World>(
     }
 }
 
-/// What the response may come to: no more than was announced, and than is taken.
+/// Returns the greatest length that the response can reach: what was announced, but no more than
+/// the limit.
 fn longest<W: World>(client: &Client<W>, reader: &ResponseReader, answer: &Answer) -> usize {
     let announced = reader.body_bytes_left().map(|left| left.saturating_add(reader.body_bytes()));
     let body_bytes = announced.unwrap_or(u64::MAX).min(client.timeouts.body_bytes_max);
     answer.head_len.saturating_add(usize::try_from(body_bytes).unwrap_or(usize::MAX))
 }
 
-/// Makes room for `needed_bytes` of response: twice of what there is, so that a long one is seldom
-/// moved, but no more than it may come to. Claimed first, by capacity.
+/// Makes room for `needed_bytes` of response. The capacity is doubled, so that a long response is
+/// seldom moved, but does not exceed `most_bytes` unless more is needed. The new capacity is
+/// claimed first.
 fn grow<W: World>(
     client: &Client<W>,
     answer: &mut Answer,
@@ -399,11 +409,11 @@ fn grow<W: World>(
 }
 
 fn claim<W: World>(client: &Client<W>, answer: &Answer, held_bytes: usize) -> Result<(), GiveWay> {
-    let hold = answer.hold.as_ref().expect("open until the answer is let go");
+    let hold = answer.hold.as_ref().expect("the hold is open until Client::let_go");
     hold.claim(held_bytes, || client.world.now())
 }
 
-/// Cuts a body piece where it crosses the cap; behind the cap nothing is left of it.
+/// Cuts a body piece where it crosses the limit. Of a piece behind the limit nothing is left.
 fn capped<'i>(event: Event<'i>, reader: &ResponseReader, body_bytes_max: u64) -> Event<'i> {
     let Event::Body(body) = event else { return event };
     let over = usize::try_from(reader.body_bytes().saturating_sub(body_bytes_max));

@@ -1,20 +1,21 @@
-//! Memory for bodies: what those under way hold together, and who gives way when it is short.
+//! Memory for bodies: what all bodies under way hold together, and which of them give way when it
+//! is short.
 //!
 //! Owns one account per core. Every fetch has a [`BodyHold`] from the first byte of its answer
-//! until its record is written. It claims memory before its buffer grows, by capacity and not by
-//! length, with what the parser holds on its behalf. Invariant: what was claimed never exceeds
-//! `bytes_max`; what a parser takes within one received piece is noted behind it.
+//! until its record is written. A fetch claims memory before its buffer grows, by capacity and not
+//! by length, together with what the parser holds for it. Invariant: what was claimed never exceeds
+//! `bytes_max`. What a parser takes within one received piece is noted afterwards.
 //!
 //! What happens as the account fills:
-//! 1. above a half, the rate of each body is measured twice a second ([`BodyBudget::measure`]);
-//! 2. above three quarters no fetch starts, and bodies that are slow for what they hold are cut;
-//! 3. above seven eighths others give way, too, those that bring least for what they hold first: a
-//!    slow one is cut, one that is not slow is shed and asked for again;
-//! 4. a claim beyond the whole is refused: its own body is cut or shed. Of small bodies; of large
-//!    ones beyond fifteen sixteenths.
+//! 1. Above a half, the rate of each body is measured twice a second ([`BodyBudget::measure`]).
+//! 2. Above three quarters no fetch starts, and bodies that are slow for what they hold are cut.
+//! 3. Above seven eighths other bodies give way too, first those that receive least for what they
+//!    hold: a slow body is cut, one that is not slow is shed and requested again.
+//! 4. A claim beyond the whole is refused, and the body that made it is cut or shed. For large
+//!    bodies the limit is fifteen sixteenths of the whole.
 //!
-//! Nobody waits for another's memory, so two can never wait for each other. A body that is told to
-//! give way is woken, ends, and gives back what it holds.
+//! No body waits for another's memory, so two bodies can never wait for each other. A body that is
+//! told to give way is woken, ends, and gives back what it holds.
 
 use crate::base::Time;
 use crate::base::limits::{BODY_SAMPLE_MS, BODY_SLOW_SECONDS, BODY_VICTIM_BYTES_MIN};
@@ -26,7 +27,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// The account of one core.
+/// The memory account of one core.
 #[derive(Clone)]
 pub struct BodyBudget {
     account: Rc<Account>,
@@ -35,13 +36,13 @@ pub struct BodyBudget {
 /// How a body gives way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveWay {
-    /// It was slow: what has come of it is kept, marked as cut.
+    /// The body was slow. What has arrived is kept and marked as cut.
     Cut,
-    /// It was not: it is asked for again.
+    /// The body was not slow. It is requested again.
     Shed,
 }
 
-/// What is held now, and what has happened so far.
+/// What is held now, and how many bodies have been cut and shed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyTally {
     pub held_bytes: usize,
@@ -55,17 +56,17 @@ struct Account {
     bytes_max: usize,
     held_bytes: Cell<usize>,
     held_bytes_peak: Cell<usize>,
-    /// Of these, what bodies hold that were told to give way.
+    /// The part of `held_bytes` that belongs to bodies that were told to give way.
     leaving_bytes: Cell<usize>,
     cut_count: Cell<u64>,
     shed_count: Cell<u64>,
     bodies: RefCell<Bodies>,
     is_watched: Cell<bool>,
-    /// Poked when the account is half full and nobody measures yet.
+    /// Poked when the account becomes half full and nobody measures yet.
     half_full: Notify,
 }
 
-/// A slab: a place is used again, so that a fetch costs no allocation.
+/// A slab: places are used again, so that a fetch costs no allocation.
 #[derive(Default)]
 struct Bodies {
     places: Vec<Body>,
@@ -75,12 +76,13 @@ struct Bodies {
 struct Body {
     held_bytes: usize,
     received_bytes: u64,
-    /// When its rate was measured last, or the answer began, and what had come by then.
+    /// When the rate was measured last, or when the answer began.
     measured_at: Time,
+    /// How many bytes had been received by then.
     measured_bytes: u64,
-    /// Received a second, of late; `None` until it has been measured.
+    /// Bytes received per second lately; `None` until the rate has been measured.
     rate: Option<u64>,
-    /// Still being received: it can be told to give way.
+    /// The body is still being received, so it can be told to give way.
     is_arriving: bool,
     told: Option<GiveWay>,
     waker: Option<Waker>,
@@ -109,7 +111,7 @@ impl BodyBudget {
         BodyBudget { account: Rc::new(account) }
     }
 
-    /// Whether a fetch may start.
+    /// Reports whether a fetch may start.
     pub fn has_room(&self) -> bool {
         self.account.held_bytes.get() < self.account.start_mark()
     }
@@ -129,7 +131,7 @@ impl BodyBudget {
         }
     }
 
-    /// Opens the hold of an answer that began at `now`.
+    /// Opens a hold for an answer that began at `now`.
     pub(super) fn hold(&self, now: Time) -> BodyHold {
         let body = Body {
             held_bytes: 0,
@@ -155,13 +157,14 @@ impl BodyBudget {
         BodyHold { account: self.account.clone(), place }
     }
 
-    /// Returns once the account is half full: time to measure.
+    /// Returns once the account is half full, which is the time to measure.
     pub async fn half_full(&self) {
         self.account.half_full.wait().await;
     }
 
-    /// Measures how fast bodies arrive, and cuts slow ones while no fetch may start. To be called
-    /// every [`BODY_SAMPLE_MS`] until it says that the account is less than half full.
+    /// Measures how fast bodies arrive, and cuts slow ones while no fetch may start. Returns
+    /// whether the account is more than half full. To be called every [`BODY_SAMPLE_MS`] until it
+    /// is not.
     pub fn measure(&self, now: Time) -> bool {
         let account = &self.account;
         account.measure(now);
@@ -176,7 +179,7 @@ impl BodyBudget {
 }
 
 impl BodyHold {
-    /// That the body is about to hold `held_bytes` in all.
+    /// Claims memory before the body grows to hold `held_bytes` in all.
     pub(super) fn claim(
         &self,
         held_bytes: usize,
@@ -203,7 +206,8 @@ impl BodyHold {
         Ok(())
     }
 
-    /// The account is nearly full: others may have to give way, or this one.
+    /// Claims memory when the account is nearly full: other bodies may have to give way, or this
+    /// one.
     #[cold]
     fn claim_of_last(
         &self,
@@ -218,7 +222,8 @@ impl BodyHold {
         if let Some(told) = self.told() {
             return Err(told);
         }
-        // The last of it is for small pages, which large bodies would otherwise keep out.
+        // The last part of the memory is for small pages, which large bodies would otherwise keep
+        // out.
         let is_small = held_bytes < BODY_VICTIM_BYTES_MIN;
         let most_bytes = if is_small { account.bytes_max } else { account.bytes_max / 16 * 15 };
         if account.held_bytes.get() + more_bytes > most_bytes {
@@ -227,24 +232,24 @@ impl BodyHold {
         Ok(())
     }
 
-    /// What the body holds by now; for what was taken without a claim.
+    /// Notes what the body holds now, including what was taken without a claim.
     pub fn note(&self, held_bytes: usize) {
         self.account.note(self.place, held_bytes);
     }
 
-    /// So much more has come of it.
+    /// Notes that `more_bytes` have been received.
     pub(super) fn received(&self, more_bytes: usize) {
         let mut bodies = self.account.bodies.borrow_mut();
         bodies.places[self.place].received_bytes += more_bytes as u64;
     }
 
-    /// All has come that is wanted: from now on nobody tells it to give way.
+    /// Notes that all that is needed has arrived: from now on the body is not told to give way.
     pub(super) fn arrived(&self) {
         let mut bodies = self.account.bodies.borrow_mut();
         bodies.places[self.place].is_arriving = false;
     }
 
-    /// That it does give way, and how: for the counters.
+    /// Counts that the body gives way, and how.
     pub(super) fn gives_way(&self, how: GiveWay) {
         let counter = match how {
             GiveWay::Cut => &self.account.cut_count,
@@ -253,7 +258,7 @@ impl BodyHold {
         counter.set(counter.get() + 1);
     }
 
-    /// The end of `work`, or that the body has to give way, whichever is first.
+    /// Waits for `work`, or until the body has to give way, whichever is first.
     pub(super) async fn unless_told<T>(&self, work: impl Future<Output = T>) -> Result<T, GiveWay> {
         let mut work = pin!(work);
         poll_fn(|context| {
@@ -298,12 +303,12 @@ impl std::fmt::Debug for BodyHold {
 }
 
 impl Account {
-    /// No fetch starts from here on.
+    /// Returns the mark from which on no fetch starts.
     fn start_mark(&self) -> usize {
         self.bytes_max / 4 * 3
     }
 
-    /// Bodies give way from here on, slow or not.
+    /// Returns the mark from which on bodies give way, slow or not.
     fn relief_mark(&self) -> usize {
         self.bytes_max / 8 * 7
     }
@@ -334,8 +339,8 @@ impl Account {
         }
     }
 
-    /// Takes the rate of each body that was not measured lately. A half of it is the rate of
-    /// before, so that a pause between two packets does not look like an end.
+    /// Measures the rate of each body that was not measured lately. Half of the result is the
+    /// earlier rate, so that a pause between two packets does not look like the end of a body.
     fn measure(&self, now: Time) {
         let least = Duration::from_millis(BODY_SAMPLE_MS);
         let mut bodies = self.bodies.borrow_mut();
@@ -352,8 +357,8 @@ impl Account {
         }
     }
 
-    /// Has bodies give way, those that bring least for what they hold first, until no more than
-    /// `goal_bytes` are held by those that stay.
+    /// Tells bodies to give way, first those that receive least for what they hold, until the
+    /// others hold no more than `goal_bytes`.
     fn make_room(&self, goal_bytes: usize, is_meant: impl Fn(&Body) -> bool) {
         let stay_bytes = || self.held_bytes.get() - self.leaving_bytes.get();
         if stay_bytes() <= goal_bytes {
@@ -384,7 +389,7 @@ impl Account {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Tells a body to give way: how, and whom to wake.
+    /// Tells a body to give way. Returns how, and the waker of its task.
     fn tell(&self, place: usize) -> (GiveWay, Option<Waker>) {
         let mut bodies = self.bodies.borrow_mut();
         let body = &mut bodies.places[place];
@@ -397,14 +402,15 @@ impl Account {
 }
 
 impl Body {
-    /// At its present rate, what it holds would have taken longer than [`BODY_SLOW_SECONDS`].
+    /// Reports whether, at its present rate, what the body holds would have taken longer than
+    /// [`BODY_SLOW_SECONDS`].
     fn is_slow(&self) -> bool {
         let seldom = |rate: u64| rate.saturating_mul(BODY_SLOW_SECONDS) < self.held_bytes as u64;
         self.rate.is_some_and(seldom)
     }
 
-    /// What it brings a second in millionths of what it holds. One that was not measured yet has
-    /// had no time to be slow.
+    /// Returns the bytes received per second in millionths of the bytes held. A body that was not
+    /// measured yet has had no time to be slow.
     fn worth(&self) -> u64 {
         let held_bytes = self.held_bytes.max(1) as u64;
         self.rate.map_or(u64::MAX, |rate| rate.saturating_mul(1_000_000) / held_bytes)
@@ -453,9 +459,9 @@ mod tests {
             now_ms += BODY_SAMPLE_MS;
             healthy.received(MB);
             assert!(budget.measure(at(now_ms)));
-            assert!(now_ms < 10_000, "what is stalled is cut within seconds");
+            assert!(now_ms < 10_000, "a stalled body is cut within seconds");
         }
-        assert!(now_ms > BODY_SAMPLE_MS, "not at the first pause");
+        assert!(now_ms > BODY_SAMPLE_MS, "a body is not cut at its first pause");
         let told: Vec<_> = bodies.iter().map(BodyHold::told).collect();
         assert_eq!(told, [None, None, None, None, None, Some(GiveWay::Cut)]);
         assert_eq!(healthy.told(), None);
@@ -466,7 +472,7 @@ mod tests {
     #[test]
     fn more_than_all_is_never_claimed_and_who_asks_for_it_gives_way_himself() {
         let budget = BodyBudget::new(64 * MB);
-        // They wait for the disk: nobody of them can be told to give way.
+        // These bodies have arrived and wait for the disk, so none of them can be told to give way.
         let arrived = |_| {
             let hold = claimed(&budget, 10, 0);
             hold.arrived();
@@ -475,11 +481,11 @@ mod tests {
         let arrived: Vec<_> = (0..6).map(arrived).collect();
         let late = budget.hold(at(0));
         assert_eq!(late.claim(MB, || at(0)), Err(GiveWay::Shed));
-        assert_eq!(late.claim(1, || at(0)), Err(GiveWay::Shed), "told for good");
+        assert_eq!(late.claim(1, || at(0)), Err(GiveWay::Shed), "the verdict stands");
         let small: Vec<_> = (0..100).map(|_| budget.hold(at(0))).collect();
         let size = BODY_VICTIM_BYTES_MIN - 1;
         let taken = small.iter().filter(|hold| hold.claim(size, || at(0)) == Ok(())).count();
-        assert_eq!(taken, 4 * MB / size, "the last of it is for small ones");
+        assert_eq!(taken, 4 * MB / size, "the last part is for small bodies");
         assert!(budget.tally().held_bytes <= 64 * MB);
         assert!(arrived.iter().all(|hold| hold.told().is_none()));
     }
@@ -490,7 +496,7 @@ mod tests {
         let (one, two) = (claimed(&budget, 28, 0), claimed(&budget, 27, 0));
         one.received(3 * MB);
         budget.measure(at(BODY_SAMPLE_MS));
-        // It brings less for what it holds, if by a little, and is not slow.
+        // The second body receives a little less for what it holds, and is not slow.
         assert_eq!(one.claim(30 * MB, || at(BODY_SAMPLE_MS)), Ok(()));
         assert_eq!((one.told(), two.told()), (None, Some(GiveWay::Shed)));
         assert_eq!(two.claim(30 * MB, || at(BODY_SAMPLE_MS)), Err(GiveWay::Shed));

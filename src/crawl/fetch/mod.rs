@@ -1,8 +1,9 @@
-//! The fetch stage: one request at a time over a kept or a new connection, every wait bounded.
+//! The fetch stage: one request at a time, over a kept or a new connection, with a bound on every
+//! wait.
 //!
-//! In: a URL and the address its host was resolved to. Out: an [`Answer`], which is data whatever
-//! happened, and the body piece by piece into a [`Sink`] while it arrives. Redirects are not
-//! followed here: they go back through the frontier. Owned by one core.
+//! A URL flows in, with the address that its host was resolved to. An [`Answer`] flows out, which
+//! is data whatever happened, and the body flows piece by piece into a [`Sink`] while it arrives.
+//! Redirects are not followed here: they go back through the frontier. Owned by one core.
 
 mod certificate;
 mod channel;
@@ -26,19 +27,19 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How long each step of a fetch may take, and how much it may bring.
+/// How long each step of a fetch may take, and how much a fetch may bring.
 #[derive(Clone, Debug)]
 pub struct Timeouts {
     pub connect_ms: u64,
     pub tls_ms: u64,
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the response.
     pub first_byte_ms: u64,
     /// From the request to the end of the head.
     pub head_ms: u64,
     /// From the end of the head to the end of the body.
     pub body_ms: u64,
     pub body_bytes_max: u64,
-    /// Of all bodies under way together.
+    /// Memory for all bodies under way together.
     pub body_memory_bytes: usize,
     pub keep_alive_count_max: usize,
     pub keep_alive_ms: u64,
@@ -60,15 +61,15 @@ impl Timeouts {
     }
 }
 
-/// Who sees a response while it arrives.
+/// Receives a response while it arrives.
 pub trait Sink {
-    /// The final head. False: the body is not wanted, and the connection is given up.
+    /// Receives the final head. Returning false refuses the body, and the connection is closed.
     fn head(&mut self, head: &ResponseHead) -> bool;
 
-    /// The next body bytes, transfer coding removed, content coding not.
+    /// Receives the next body bytes, with the transfer coding removed and the content coding kept.
     fn body(&mut self, piece: &[u8]);
 
-    /// Memory that it holds on behalf of this body.
+    /// Returns the memory that the sink holds for this body.
     fn held_bytes(&self) -> usize {
         0
     }
@@ -83,7 +84,7 @@ pub struct Client<W: World> {
     tls: TlsPolicy,
     pool: RefCell<Pool<W::Stream>>,
     budget: BodyBudget,
-    /// Response buffers between two uses.
+    /// Empty response buffers, kept for the next fetches.
     buffers: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -95,18 +96,19 @@ impl<W: World> Client<W> {
         Client { world, agent, accept_encoding, timeouts, tls, pool, budget, buffers }
     }
 
-    /// Offers servers these content codings, in place of the usual ones.
+    /// Returns a client that offers servers these content codings instead of the default ones.
     pub fn accepting(self, codings: &str) -> Client<W> {
         Client { accept_encoding: codings.into(), ..self }
     }
 
-    /// Asks for `url` at `address`, which the caller has checked. Always ends: every step has a
-    /// deadline.
+    /// Requests `url` at `address`, which the caller has checked. Always ends, because every step
+    /// has a deadline.
     pub async fn fetch(&self, url: &Url, address: IpAddr, sink: &mut impl Sink) -> Answer {
         exchange::run(self, url, address, Validators::default(), sink).await
     }
 
-    /// As [`Client::fetch`], for a URL of which a version is known: the answer may be a 304.
+    /// Works like [`Client::fetch`], for a URL of which a version is known, so the answer may be a
+    /// 304.
     pub async fn fetch_if_changed(
         &self,
         url: &Url,
@@ -117,7 +119,8 @@ impl<W: World> Client<W> {
         exchange::run(self, url, address, known, sink).await
     }
 
-    /// Closes the connection that is kept for the origin of `url`: the next request opens one.
+    /// Closes the connection that is kept for the origin of `url`, so that the next request opens a
+    /// new one.
     pub fn close_kept(&self, url: &Url) {
         self.pool.borrow_mut().remove(url.origin());
     }
@@ -128,18 +131,18 @@ impl<W: World> Client<W> {
         self.pool.borrow_mut().expire(since);
     }
 
-    /// Closes all connections that wait for another request.
+    /// Closes all idle connections.
     pub fn close_all(&self) {
         self.pool.borrow_mut().expire(Time::NEVER);
     }
 
-    /// Memory for the bodies under way.
+    /// Returns the memory budget of the bodies under way.
     pub fn budget(&self) -> &BodyBudget {
         &self.budget
     }
 
-    /// Takes back what an answer holds once its body is of no more use: the buffer for the next
-    /// fetch, its memory for other bodies.
+    /// Releases what an answer holds once its body is no longer needed: its buffer goes to the next
+    /// fetch, its memory to other bodies.
     pub fn let_go(&self, answer: &mut Answer) {
         self.recycle(std::mem::take(&mut answer.response));
         answer.hold = None;
@@ -149,12 +152,12 @@ impl<W: World> Client<W> {
         self.pool.borrow().len()
     }
 
-    /// Connections that were closed for want of room.
+    /// Returns the number of connections that were closed because the pool was full.
     pub fn crowded_count(&self) -> u64 {
         self.pool.borrow().crowded_count()
     }
 
-    /// Takes a response buffer back for the next fetch.
+    /// Keeps a response buffer for the next fetch.
     pub fn recycle(&self, mut buffer: Vec<u8>) {
         let mut buffers = self.buffers.borrow_mut();
         if buffers.len() < crate::base::limits::FETCH_BUFFER_COUNT_MAX
@@ -175,7 +178,7 @@ impl<W: World> Client<W> {
     }
 }
 
-/// What a network error means at a given step.
+/// Translates a network error at a given step into an outcome.
 fn outcome_of(error: crate::io::NetError, timed_out: Outcome, otherwise: Outcome) -> Outcome {
     use crate::io::NetError;
     match error {

@@ -1,14 +1,16 @@
 //! Connections kept between requests, by origin: a scheme, host and port.
 //!
-//! Politeness lets one request at a time go to a host, so one connection an origin is enough.
-//! Origins are compared in full, never by a hash: a connection was verified for one name alone.
+//! Politeness allows one request at a time to a host, so one connection for each origin is enough.
+//! Origins are compared in full, never by a hash, because a connection was verified for one name
+//! only.
 //!
-//! Hosts are asked in turns, a delay apart. So in a full pool the connection that was idle longest
-//! is the next to be used, and the one that comes is the last: to close the former for the latter,
-//! as pools do, keeps none that is used again once there is one host more than room (20,000 hosts
-//! with room for 18,700: not one request found its connection). Hence the one that comes is closed,
-//! unless the longest idle has been so for [`KEEP_ALIVE_PATIENCE`] times as long as those that were
-//! used again: nobody seems to want it any more.
+//! Hosts get their requests in turns, a delay apart. So in a full pool the connection that has been
+//! idle longest is the next to be used, and the one that comes back now is the last. Usual pools
+//! close the former for the latter. With one host more than there is room, such a pool keeps no
+//! connection until it is used again (20,000 hosts with room for 18,700: not one request found its
+//! connection). So this pool closes the connection that comes back, unless the longest idle one has
+//! been idle [`KEEP_ALIVE_PATIENCE`] times as long as connections that are used again usually are.
+//! Such a connection is hardly needed any more, and makes room.
 
 use super::channel::Channel;
 use crate::base::Time;
@@ -20,13 +22,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 pub(super) struct Pool<S: Stream> {
-    /// By origin. The standard library's table: its hash has a random key, names are strangers'.
+    /// By origin. The table is the standard library's, because names come from strangers and its
+    /// hash has a random key.
     idle: HashMap<Rc<str>, Idle<S>>,
-    /// In the order they became idle; entries whose connection was taken since are skipped.
+    /// Origins in the order in which their connections became idle. Entries whose connection was
+    /// taken since are skipped.
     order: VecDeque<(Rc<str>, u64)>,
     serial: u64,
     count_max: usize,
-    /// How long those that were used again had been idle, of late.
+    /// How long connections that were used again have been idle lately.
     idle_usual: Option<Duration>,
     crowded_count: u64,
 }
@@ -48,13 +52,13 @@ impl<S: Stream> Pool<S> {
         self.idle.len()
     }
 
-    /// Connections that were closed for want of room.
+    /// Returns the number of connections that were closed because the pool was full.
     pub(super) fn crowded_count(&self) -> u64 {
         self.crowded_count
     }
 
-    /// The connection kept for `origin`, if it leads to `address`. Whether it still lives is the
-    /// caller's to ask: under TLS that may take a read.
+    /// Takes the connection kept for `origin`, if it leads to `address`. The caller has to check
+    /// whether it is still alive, because under TLS that may take a read.
     pub(super) fn take(&mut self, origin: &str, address: IpAddr, now: Time) -> Option<Channel<S>> {
         let kept = self.idle.remove(origin)?;
         let idle = now.since(kept.since);
@@ -81,7 +85,8 @@ impl<S: Stream> Pool<S> {
         }
         self.idle.insert(origin.clone(), Idle { channel, address, since: now, serial });
         self.order.push_back((origin, serial));
-        // Taken connections leave their order entry behind; sweep when they are the majority.
+        // A connection that is taken leaves its entry in `order` behind. Remove these when they are
+        // the majority.
         if self.order.len() > 2 * self.idle.len() + 1_024 {
             let idle = &self.idle;
             self.order
@@ -89,7 +94,7 @@ impl<S: Stream> Pool<S> {
         }
     }
 
-    /// Closes what has been idle since before `since`.
+    /// Closes connections that have been idle since before `since`.
     pub(super) fn expire(&mut self, since: Time) {
         while let Some((origin, serial)) = self.order.front() {
             match self.idle.get(origin) {
@@ -103,7 +108,7 @@ impl<S: Stream> Pool<S> {
         }
     }
 
-    /// Closes the longest idle one, if nobody seems to want it any more.
+    /// Closes the longest idle connection if it is hardly needed any more. Returns whether it did.
     fn drop_forsaken(&mut self, now: Time) -> bool {
         let Some(usual) = self.idle_usual else { return false };
         let before = now - usual * KEEP_ALIVE_PATIENCE;
@@ -131,7 +136,8 @@ impl<S: Stream> Pool<S> {
     }
 }
 
-/// In a known order, and not in that of a hash table: so a simulated crash has one history.
+/// Closes connections in a known order and not in that of a hash table, so that a simulated crash
+/// is reproducible.
 impl<S: Stream> Drop for Pool<S> {
     fn drop(&mut self) {
         while !self.idle.is_empty() {

@@ -1,7 +1,7 @@
 //! The fetch stage against servers that are written by hand, in the simulator: real bytes over
 //! streams of random segments, virtual time, and the server's own log as the judge.
 //!
-//! A server is a script: for each request it has read to its blank line it gets a list of [`Act`]s.
+//! A server is a script: for each request, read up to its blank line, it gets a list of [`Act`]s.
 //! Every test runs with several seeds and segment sizes ([`on_every_network`]).
 
 mod deadlines;
@@ -27,26 +27,26 @@ const OK: &str = "HTTP/1.1 200 OK\r\n";
 enum Act {
     Say(Vec<u8>),
     WaitMs(u64),
-    /// One byte at a time.
+    /// Sends one byte at a time.
     Drip {
         bytes: Vec<u8>,
         every_ms: u64,
     },
-    /// The same bytes until the client has had enough.
+    /// Repeats the same bytes until the client closes.
     Flood(Vec<u8>),
-    /// Ends the connection; under TLS without a word.
+    /// Ends the connection; under TLS without close_notify.
     Close,
-    /// Ends it with a reset.
+    /// Ends the connection with a reset.
     Abort,
-    /// Under TLS: each in a record of its own, all sent together.
+    /// Under TLS: sends each text in a record of its own, all at once.
     Records(Vec<Vec<u8>>),
-    /// Under TLS: `close_notify`, then the end.
+    /// Under TLS: sends `close_notify`, then ends the connection.
     Goodbye,
-    /// Under TLS: a record that carries no data (a key update).
+    /// Under TLS: sends a record that carries no data (a key update).
     Rekey,
-    /// Under TLS: session tickets until the client has had enough.
+    /// Under TLS: sends session tickets until the client closes.
     Tickets,
-    /// Past TLS: bytes that are no record of the session.
+    /// Writes bytes below TLS that are no record of the session.
     Garbage(Vec<u8>),
 }
 
@@ -55,10 +55,10 @@ use Act::*;
 /// A request as its server saw it.
 #[derive(Clone, Debug)]
 struct Asked {
-    /// Which connection, and which request on it, from zero.
+    /// The number of the connection, and the number of the request on it, from zero.
     connection: usize,
     turn: usize,
-    /// When its last byte had arrived.
+    /// When the last byte of the request had arrived.
     at: Time,
     text: String,
 }
@@ -69,7 +69,7 @@ impl Asked {
     }
 }
 
-/// What the servers of a stage saw.
+/// What the servers of a test saw.
 #[derive(Default)]
 struct Witness {
     asked: RefCell<Vec<Asked>>,
@@ -85,7 +85,7 @@ struct Stage {
     witness: Rc<Witness>,
 }
 
-/// Keeps what it is told.
+/// A sink that keeps what it receives.
 #[derive(Default)]
 struct Kept {
     unwanted: bool,
@@ -140,24 +140,25 @@ impl Stage {
         Stage { sim, client, witness: Rc::default() }
     }
 
-    /// The same world, another client.
+    /// Returns the same world with another client.
     fn with(self, timeouts: Timeouts, tls: TlsPolicy) -> Stage {
         let client = Client::new(self.sim.world(1), "nephila-test", timeouts, tls);
         Stage { client, ..self }
     }
 
-    /// A server at port 80 of every address.
+    /// Starts a server at port 80 of every address.
     fn serve(&self, script: impl Fn(&Asked) -> Vec<Act> + 'static) {
         self.listen(80, |_| None, script);
     }
 
-    /// A server whose one connection after the other says `answers` in turn, whatever is asked.
+    /// Starts a server whose connections give `answers` in turn, whatever is requested.
     fn serve_in_turn(&self, answers: Vec<Vec<Act>>) {
         let next = Cell::new(0);
         self.serve(move |_| answers[next.replace(next.get() + 1)].clone());
     }
 
-    /// A server at `port` of every IPv4 address; `session` makes the TLS side of a connection.
+    /// Starts a server at `port` of every IPv4 address. `session` makes the TLS side of a
+    /// connection.
     fn listen(
         &self,
         port: u16,
@@ -193,7 +194,7 @@ impl Stage {
         (answer, kept)
     }
 
-    /// What holds for every answer whatever the server did.
+    /// Checks what holds for every answer, whatever the server did.
     fn check(&self, answer: &Answer, kept: &Kept) {
         assert!(answer.started <= answer.seen_by && answer.seen_by <= answer.ended);
         assert_eq!(answer.ended, self.sim.now());
@@ -271,7 +272,7 @@ impl Wire {
         }
     }
 
-    /// False if that was the end of the connection.
+    /// Performs one act. Returns false if it ended the connection.
     async fn act(&mut self, act: Act) -> bool {
         match act {
             Say(bytes) => self.say(&bytes).await,
@@ -323,7 +324,7 @@ impl Wire {
         self.world.sleep_until(self.world.now() + Duration::from_millis(span_ms)).await;
     }
 
-    /// The next bytes of requests; `None` when the client is gone or breaks the protocol.
+    /// Returns the next bytes of requests; `None` when the client is gone or breaks the protocol.
     async fn hear(&mut self) -> Option<Vec<u8>> {
         let chunk = self.stream.receive(NEVER).await.ok()??;
         if self.session.is_none() {
@@ -340,7 +341,7 @@ impl Wire {
         (sound && flushed).then_some(plain)
     }
 
-    /// True while the client takes it.
+    /// Sends bytes. Returns true while the client takes them.
     async fn say(&mut self, bytes: &[u8]) -> bool {
         match &mut self.session {
             None => self.stream.send(bytes.to_vec(), NEVER).await.is_ok(),
@@ -365,7 +366,7 @@ fn say(text: impl AsRef<[u8]>) -> Act {
     Say(text.as_ref().to_vec())
 }
 
-/// A response of known length.
+/// Returns a response of known length.
 fn page(body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     [format!("{OK}Content-Length: {}\r\n\r\n", body.len()).as_bytes(), body].concat()
@@ -382,7 +383,7 @@ fn chunked(body: impl AsRef<[u8]>) -> Vec<u8> {
     wire
 }
 
-/// Bytes that betray a piece lost, doubled or moved.
+/// Returns bytes in which a lost, doubled or moved piece is noticed.
 fn text(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index % 251) as u8).collect()
 }

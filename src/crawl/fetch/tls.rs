@@ -1,7 +1,7 @@
-//! TLS over the seam's streams: rustls does the protocol, the stream carries its records.
+//! TLS over the seam's streams: rustls implements the protocol, the stream carries its records.
 //!
-//! One configuration per core, and with it one session cache: resumption needs no lock that another
-//! core would hold. rustls asks for `Arc`; nothing here is shared between cores all the same.
+//! There is one configuration per core, and so one session cache per core: resumption needs no lock
+//! that another core could hold. rustls requires `Arc`, but nothing here is shared between cores.
 #![allow(clippy::disallowed_types)]
 
 use super::certificate::{self, Judge};
@@ -18,15 +18,16 @@ use rustls::{ClientConfig, DigitallySignedStruct, HandshakeKind, RootCertStore, 
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-/// Whom to believe.
+/// Which certificates to trust.
 #[derive(Clone)]
 pub struct TlsPolicy {
     config: Arc<ClientConfig>,
 }
 
+/// Why a TLS policy cannot be made.
 #[derive(Debug)]
 pub enum TlsError {
-    /// The extra CA file holds no certificate, or a broken one.
+    /// The file of extra authorities holds no certificate, or a broken one.
     Authority(String),
     Setup(String),
 }
@@ -43,7 +44,8 @@ impl std::fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl TlsPolicy {
-    /// The public roots, plus the authorities in `extra` (PEM). `insecure` believes anyone.
+    /// Creates a policy that trusts the public roots and the authorities in `extra` (PEM).
+    /// `insecure` trusts every certificate.
     pub fn new(extra: Option<&[u8]>, insecure: bool) -> Result<TlsPolicy, TlsError> {
         let mut roots = RootCertStore::empty();
         roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -55,7 +57,7 @@ impl TlsPolicy {
                 roots.add(certificate).map_err(|error| TlsError::Authority(error.to_string()))?;
             }
             if roots.len() == before {
-                return Err(TlsError::Authority("no certificate in the file".into()));
+                return Err(TlsError::Authority("the file holds no certificate".into()));
             }
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -83,30 +85,33 @@ impl TlsPolicy {
     }
 }
 
-/// rustls counts hosts by this: it keeps so many tickets of each.
+/// rustls limits its session cache by hosts of this many sessions each: that is how many tickets it
+/// keeps of a host.
 const SESSIONS_PER_HOST: usize = 8;
 
 /// What went wrong in a handshake.
 pub(super) enum HandshakeError {
     Net(NetError),
-    /// Certificate, version or protocol: the server's, for good.
+    /// The certificate, version or protocol is at fault. The server is the cause, and a retry would
+    /// not help.
     Tls(Outcome),
 }
 
 pub(super) struct TlsChannel<S: Stream> {
     stream: S,
     connection: ClientConnection,
-    /// Decrypted and not yet handed on. rustls holds none: what it has is taken at once, so that
-    /// no byte behind an answer goes unseen, and its own bound on plaintext is never met.
+    /// Bytes that are decrypted and not handed on yet. rustls holds none: they are taken from it at
+    /// once, so that no byte behind a response goes unseen and rustls's own bound on plaintext is
+    /// never reached.
     plain: Vec<u8>,
-    /// What ended the receiving side: `Ok` is the peer's goodbye (close_notify).
+    /// What ended the receiving side. `Ok` means that the peer sent close_notify.
     ended: Option<Result<(), NetError>>,
-    /// The cause, if the session itself ended it: what a handshake failed of.
+    /// The cause, if the session itself ended the receiving side. It says why a handshake failed.
     fault: Option<Outcome>,
 }
 
 impl<S: Stream> TlsChannel<S> {
-    /// Shakes hands as a client that wants `host`.
+    /// Opens a TLS session as a client for `host`.
     pub(super) async fn open(
         stream: S,
         host: &str,
@@ -131,7 +136,8 @@ impl<S: Stream> TlsChannel<S> {
                 None => {}
                 Some(Ok(())) => return Err(HandshakeError::Net(NetError::Closed)),
                 Some(Err(_)) => {
-                    // The alert that says why is owed to the server; its loss is no matter.
+                    // The server should get the alert that says why. It does not matter if the
+                    // alert is lost.
                     let _ = channel.flush(deadline).await;
                     return Err(HandshakeError::Tls(channel.fault.unwrap_or(Outcome::TlsFailed)));
                 }
@@ -155,9 +161,9 @@ impl<S: Stream> TlsChannel<S> {
         Ok(bytes)
     }
 
-    /// The next plaintext. `None` after the peer's goodbye; a stream that ends without one was cut
-    /// ([`NetError::Closed`]), and a body that only its end delimits is then incomplete (RFC 9112
-    /// 9.8).
+    /// Returns the next plaintext, or `None` after the peer's close_notify. A stream that ends
+    /// without one was cut ([`NetError::Closed`]), and a body that only its end delimits is then
+    /// incomplete (RFC 9112 9.8).
     pub(super) async fn receive(&mut self, deadline: Time) -> Result<Option<Vec<u8>>, NetError> {
         let mut barren_bytes = 0;
         loop {
@@ -167,7 +173,7 @@ impl<S: Stream> TlsChannel<S> {
             if let Some(ended) = self.ended {
                 return ended.map(|()| None);
             }
-            // A peer whose records are always there and never bear data would outlast any deadline.
+            // A peer that keeps sending records without data would outlast any deadline.
             if barren_bytes > limits::TLS_BARREN_BYTES_MAX {
                 return Err(NetError::Reset);
             }
@@ -178,19 +184,19 @@ impl<S: Stream> TlsChannel<S> {
                     self.take_records(&chunk);
                 }
             }
-            // The answer to a key update, or an alert. If it does not get through, the next receive
-            // tells why; what was decrypted is good all the same.
+            // This sends the answer to a key update, or an alert. If it fails, the next receive
+            // reports why; what was decrypted is good all the same.
             let _ = self.flush(deadline).await;
         }
     }
 
-    /// True while the peer has neither sent data nor closed since its last answer. Records that
-    /// bear no data are no doubt about framing and are taken in here: session tickets and key
-    /// updates may come at any time.
+    /// Reports whether the peer has neither sent data nor closed since its last response. Records
+    /// without data do not make the framing doubtful and are processed here: session tickets and
+    /// key updates may come at any time.
     pub(super) async fn is_quiet(&mut self, now: Time) -> bool {
         let mut barren_bytes = 0;
         while !self.stream.is_quiet() {
-            // Something is there, so this does not wait.
+            // Something has arrived, so this does not wait.
             let Ok(Some(chunk)) = self.stream.receive(now).await else { return false };
             barren_bytes += chunk.len();
             self.take_records(&chunk);
@@ -202,7 +208,8 @@ impl<S: Stream> TlsChannel<S> {
         self.plain.is_empty() && self.ended.is_none()
     }
 
-    /// Reads received bytes to their end, or to the goodbye or broken record that ends the session.
+    /// Processes received bytes to their end, or to the close_notify or broken record that ends the
+    /// session.
     fn take_records(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.ended.is_none() {
             let read = self.connection.read_tls(&mut bytes);
@@ -210,7 +217,8 @@ impl<S: Stream> TlsChannel<S> {
             if let Ok(state) = &processed {
                 self.plain.reserve(state.plaintext_bytes_to_read());
             }
-            // Also what precedes a broken record. The error at the end says that there is no more.
+            // Data in front of a broken record is read too. The error at the end only says that
+            // there is no more.
             let _ = self.connection.reader().read_to_end(&mut self.plain);
             if let Err(error) = &processed {
                 self.fault = Some(certificate::outcome_of(error));
@@ -236,7 +244,8 @@ impl<S: Stream> TlsChannel<S> {
     }
 }
 
-/// `insecure_tls`: for test webs and for archives of broken sites, never the default.
+/// The verifier for `insecure_tls`: for test webs and for archives of broken sites, never the
+/// default.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -1,5 +1,5 @@
-//! What stages hand to each other: a URL on its way, the outcome of asking for it, and the messages
-//! between cores. Stages never import each other; they meet here.
+//! The values that stages hand to each other: a URL on its way, the outcome of a request, and the
+//! messages between cores. Stages never import each other; they meet here.
 
 mod parcel;
 
@@ -12,16 +12,16 @@ use crate::proto::url::{HostKey, Text, Url};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// A core of this process, and the state it owns.
+/// A core of this process, and the index of the state that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardIndex(pub u16);
 
-/// Where a shard keeps its state, in the data directory.
+/// Returns the folder, within the data directory, where a shard keeps its state.
 pub fn state_dir(shard: ShardIndex) -> PathBuf {
     PathBuf::from(format!("state/shard-{:02}", shard.0))
 }
 
-/// Priority of a URL. Each class gets a share of the choices, so none starves.
+/// The priority of a URL. Each class gets a share of the choices, so no class starves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
@@ -34,7 +34,7 @@ pub enum Class {
 impl Class {
     pub const ALL: [Class; 4] = [Class::Urgent, Class::High, Class::Normal, Class::Low];
 
-    /// The class that is written as this number.
+    /// Returns the class with this number on disk.
     pub fn from_number(number: u8) -> Option<Class> {
         Class::ALL.get(usize::from(number)).copied()
     }
@@ -60,7 +60,8 @@ pub enum Via {
     Seed = 0,
     Link = 1,
     Redirect = 2,
-    /// Named as a sitemap, by a robots.txt or an index. What a sitemap lists are links.
+    /// Named as a sitemap by a robots.txt or a sitemap index. The URLs that a sitemap lists are
+    /// links.
     Sitemap = 3,
     /// A robots.txt on its way through a host's queue.
     Robots = 4,
@@ -69,7 +70,7 @@ pub enum Via {
 impl Via {
     pub const ALL: [Via; 5] = [Via::Seed, Via::Link, Via::Redirect, Via::Sitemap, Via::Robots];
 
-    /// The way that is written as this number.
+    /// Returns the way with this number on disk.
     pub fn from_number(number: u8) -> Option<Via> {
         Via::ALL.get(usize::from(number)).copied()
     }
@@ -89,18 +90,18 @@ impl Via {
     }
 }
 
-/// The URLs (low halves of their fingerprints) that redirected here, first to last. At most
-/// [`crate::base::limits::REDIRECT_COUNT_MAX`] long; empty for almost every URL. That of a sitemap begins
-/// with the key of the host whose robots.txt named it: its word travels with it, over cores, queues
-/// and restarts.
+/// The URLs that redirected to this one, first to last, as the low halves of their fingerprints. At
+/// most [`crate::base::limits::REDIRECT_COUNT_MAX`] long, and empty for almost every URL. The trail
+/// of a sitemap begins with the key of the host whose robots.txt named the sitemap, so that the
+/// sitemap's scope travels with it, over cores, queues and restarts.
 pub type Trail = Box<[u64]>;
 
-/// A URL that someone found, on its way to the shard that owns its host. The URL is normalised. Its
-/// text is its own, or (`Candidate<&str>`) lies where it was found.
+/// A URL that was found, on its way to the shard that owns its host. The URL is normalised. A
+/// candidate owns its text, or borrows it from where it was found (`Candidate<&str>`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate<T = Box<str>> {
     pub url: Url<T>,
-    /// Links followed from a seed.
+    /// The number of links from a seed to this URL.
     pub depth: u16,
     pub class: Class,
     pub via: Via,
@@ -108,10 +109,12 @@ pub struct Candidate<T = Box<str>> {
 }
 
 impl<T: Text> Candidate<T> {
+    /// Returns a candidate that borrows the text of this one.
     pub fn lent(&self) -> Candidate<&str> {
         self.with(self.url.lent())
     }
 
+    /// Returns a candidate with a copy of the text.
     pub fn owned(&self) -> Candidate {
         self.with(self.url.owned())
     }
@@ -122,24 +125,26 @@ impl<T: Text> Candidate<T> {
     }
 }
 
-/// A URL that was taken: in a queue, on its way out of it, or back into it.
+/// A URL that was taken: it is in a queue, on its way out of one, or on its way back into one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queued<T = Box<str>> {
     pub url: Url<T>,
     pub depth: u16,
     pub class: Class,
     pub via: Via,
-    /// Requests made for it so far; the caller counts. With the life it is in, see
-    /// [`Queued::tries_made`].
+    /// The number of requests made for this URL so far, counted by the caller, plus
+    /// [`TRIES_PER_LIFE`] for each earlier life; see [`Queued::tries_made`].
     pub tries: u8,
     pub trail: Trail,
 }
 
 impl<T: Text> Queued<T> {
+    /// Returns a queued URL that borrows the text of this one.
     pub fn lent(&self) -> Queued<&str> {
         self.with(self.url.lent())
     }
 
+    /// Returns a queued URL with a copy of the text.
     pub fn owned(&self) -> Queued {
         self.with(self.url.owned())
     }
@@ -149,21 +154,22 @@ impl<T: Text> Queued<T> {
         Queued { url, depth, class, via, tries, trail: self.trail.clone() }
     }
 
-    /// Requests made for it in its present life. Only dead letters that were put back have more
-    /// than one: [`TRIES_PER_LIFE`] is added to `tries` for each.
+    /// Returns the number of requests made for this URL in its present life. Only a dead letter
+    /// that was put back has had more than one life: each time adds [`TRIES_PER_LIFE`] to `tries`.
     pub fn tries_made(&self) -> u8 {
         self.tries % TRIES_PER_LIFE
     }
 
-    /// As state files hold it.
+    /// Writes this URL in the form that state files hold.
     pub fn pack(&self, pack: &mut Pack<'_>) {
         let Queued { url, depth, class, via, tries, trail } = self;
         pack.text(url.as_str());
         let [origin_low, origin_high] = (url.origin().len() as u16).to_le_bytes();
         let [depth_low, depth_high] = depth.to_le_bytes();
-        let trail_count = u8::try_from(trail.len()).expect("trails are short");
+        let trail_count = u8::try_from(trail.len()).expect("a trail has at most 255 steps");
         let (class, via) = (*class as u8, *via as u8);
-        // In one piece: the journal says this of every URL that is taken.
+        // These bytes are written in one call, because the journal has an entry for every URL that
+        // is taken.
         pack.0.extend_from_slice(&[
             origin_low,
             origin_high,
@@ -179,6 +185,7 @@ impl<T: Text> Queued<T> {
 }
 
 impl Queued {
+    /// Reads what [`Queued::pack`] wrote. Returns `None` if the bytes are something else.
     pub fn unpack(from: &mut Unpack<'_>) -> Option<Queued> {
         let text = from.text().filter(|text| text.len() <= URL_BYTES_MAX)?;
         let (origin, path_and_query) = text.split_at_checked(usize::from(from.u16()?))?;
@@ -203,36 +210,39 @@ impl<T> From<Candidate<T>> for Queued<T> {
 /// Why the address of a host could not be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResolveError {
-    /// The name does not exist, or has no address.
+    /// The name does not exist, or it has no address.
     NoName,
     /// No upstream gave a usable answer in time.
     Failed,
-    /// The address is private, loopback or otherwise not public, and that is not allowed.
+    /// The address is private, loopback or otherwise not public, and the settings do not allow such
+    /// addresses.
     AddressRefused,
 }
 
-/// What became of one request. Data, not an error: [`Outcome::row`] says what follows from it.
+/// What became of one request. An outcome is data, not an error: [`Outcome::row`] says what follows
+/// from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
     Fetched,
-    /// The body was longer than the cap, or slower than its deadline: stored, marked cut.
+    /// The body was longer than the limit. It is stored and marked as cut.
     CutLength,
+    /// The body took longer than its deadline. It is stored and marked as cut.
     CutTime,
     NotModified,
     Redirected,
     RedirectLoop,
     RedirectLimit,
-    /// No Location, an unusable one, or a scheme that is not http(s).
+    /// The redirect had no Location, an unusable one, or one whose scheme is not http or https.
     RedirectRefused,
     ClientError,
     ServerError,
-    /// 429, or 503 with Retry-After.
+    /// The status was 429, or 503 with Retry-After.
     Throttled,
-    /// Not HTTP, or framing in doubt.
+    /// The response is not HTTP, or its framing is ambiguous.
     Malformed,
     HeadTooLarge,
-    /// The stream ended before the body did.
+    /// The connection ended before the body did.
     Incomplete,
     NoName,
     DnsFailed,
@@ -240,39 +250,42 @@ pub enum Outcome {
     ConnectRefused,
     ConnectTimedOut,
     ConnectFailed,
-    /// A handshake that failed for a cause without a name below.
+    /// The TLS handshake failed for a cause that has no name below.
     TlsFailed,
     FirstByteTimedOut,
     HeadTimedOut,
     Reset,
     RobotsDenied,
     RobotsUnreachable,
-    /// Its origin has failed for so long that it was given up: not asked for.
+    /// The origin has failed for so long that it was given up. No request was made.
     OriginDown,
-    /// We had no descriptor, port or buffer for it.
+    /// We had no descriptor, port or buffer for the request.
     Shed,
-    /// The crawl ended (page or time limit, signal) before the request was answered.
+    /// The crawl ended (page limit, time limit or signal) before the request was answered.
     Cancelled,
-    // From here on what came later: an outcome's place is its number on disk.
-    /// By this machine's clock, which may be wrong; so with the next.
+    // The outcomes below were added later. An outcome's position is its number on disk, so new ones
+    // go last.
+    /// The certificate has expired by this machine's clock, which may be wrong.
     TlsExpired,
+    /// The certificate is not valid yet by this machine's clock, which may be wrong.
     TlsNotYetValid,
     TlsWrongName,
     TlsSelfSigned,
     /// The certificates lead to an authority that is not trusted.
     TlsUnknownIssuer,
-    /// The server leaves out the certificate of its issuer, who is not trusted.
+    /// The server does not send the certificate of its issuer, and the issuer is not trusted.
     TlsBrokenChain,
-    /// Damaged, revoked, or not for servers.
+    /// The certificate is damaged, revoked, or not meant for servers.
     TlsBadCertificate,
-    /// Not TLS, or no version and no suite in common.
+    /// The server does not speak TLS, or shares no version or cipher suite with us.
     TlsProtocol,
-    /// Memory for bodies was short, and the body was slow: stored, marked cut.
+    /// Memory for bodies was short and the body was slow. It is stored and marked as cut.
     CutMemory,
-    /// Memory for bodies was short, and the body was let go; asked for again.
+    /// Memory for bodies was short and the body was discarded. The URL is requested again.
     ShedMemory,
 }
 
+/// Who caused an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Nobody,
@@ -282,15 +295,16 @@ pub enum Fault {
     Us,
 }
 
-/// What an outcome does to the host's pace.
+/// What an outcome does to the pace of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Penalty {
     None,
-    /// Counts as a failure: exponential back-off, and the breaker's count.
+    /// The outcome counts as a failure: exponential back-off, and one more failure for the circuit
+    /// breaker.
     BackOff,
 }
 
-/// One row of the outcome table.
+/// One row of the table of outcomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutcomeRow {
     pub name: &'static str,
@@ -348,6 +362,7 @@ impl Outcome {
     };
 
     #[rustfmt::skip]
+    /// Returns this outcome's row of the table.
     pub fn row(self) -> OutcomeRow {
         use Fault::*;
         use Outcome::*;
@@ -404,14 +419,14 @@ impl Outcome {
         Outcome::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
 
-    /// There is a body to read, whole or cut.
+    /// Reports whether there is a body to read, whole or cut.
     pub fn is_page(self) -> bool {
         use Outcome::*;
         matches!(self, Fetched | CutLength | CutTime | CutMemory)
     }
 }
 
-/// How often each outcome came about, by its number.
+/// How often each outcome happened, indexed by its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutcomeCounts(pub [u64; Outcome::COUNT]);
 
@@ -421,38 +436,43 @@ impl Default for OutcomeCounts {
     }
 }
 
-/// Where and when a payload was first stored: what a revisit record refers to.
+/// Where and when a payload was first stored. A revisit record refers to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
     pub url: Box<str>,
-    /// Unix seconds of the WARC-Date.
+    /// The WARC-Date in Unix seconds.
     pub at_seconds: u64,
 }
 
-/// Names a question that a shard has open, so that the answer finds its way back.
+/// Identifies a question that a shard has asked, so that the answer can be matched with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
-/// Where hosts of several cores take turns: one request at a time, a delay apart.
+/// A place at which hosts of several cores take turns: one request at a time, with a delay between
+/// requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TurnPlace {
-    /// An address, or the IPv6 network of several, as [`crate::crawl::resolve::pace_place`] says.
+    /// An address, or the IPv6 network that stands for all its addresses, as
+    /// [`crate::crawl::resolve::pace_place`] computes it.
     Address(IpAddr),
-    /// A registrable domain, by the hash of its name.
+    /// A registrable domain, as the hash of its name.
     Domain(u64),
 }
 
-/// From one core to another. Sent in batches, a batch per peer and turn of the loop.
+/// A message from one core to another. Messages are sent in batches, one batch per peer in each
+/// turn of the loop.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// Answered by [`Message::LinksKept`], many at a time.
+    /// Links that the receiver owns. It answers with [`Message::LinksKept`], once for many links.
     Links(Box<Parcel>),
-    /// So many links from the receiver, counted from the first, are durable with `by`.
+    /// The first `through_count` links that `by` got from the receiver of this message are durable
+    /// at `by`.
     LinksKept {
         by: ShardIndex,
         through_count: u64,
     },
-    /// May `host` speak at `place`? Answered by [`Message::TurnGranted`] when it may, at once.
+    /// Asks for the turn of `host` at `place`. The answer is [`Message::TurnGranted`], sent as soon
+    /// as the host has the turn.
     TurnWanted {
         place: TurnPlace,
         host: HostKey,
@@ -463,13 +483,15 @@ pub enum Message {
         place: TurnPlace,
         host: HostKey,
     },
-    /// The turn is over; the server saw the request at `used_at` or earlier (`None`: not used).
+    /// The turn is over. The server saw the request at `used_at` or earlier; `None` means that no
+    /// request was made.
     TurnReturned {
         place: TurnPlace,
         host: HostKey,
         used_at: Option<Time>,
     },
-    /// Is this payload stored already? If not, `original` is remembered as its first copy.
+    /// Asks whether this payload is stored already. If it is not, the receiver remembers `original`
+    /// as its first copy.
     DigestAsked {
         digest: [u8; 20],
         original: Original,
@@ -480,7 +502,8 @@ pub enum Message {
         ticket: Ticket,
         known: Option<Original>,
     },
-    /// Is there a page within three bits? Blocks of the SimHash this shard owns are in `blocks`.
+    /// Asks whether there is a page within three bits. `blocks` marks the blocks of the SimHash
+    /// that the receiver owns.
     NearAsked {
         simhash: u64,
         page: u64,
@@ -492,7 +515,7 @@ pub enum Message {
         ticket: Ticket,
         near: Option<u64>,
     },
-    /// Fetch a robots.txt that `origin` was redirected to, on behalf of `asker`.
+    /// Asks for a robots.txt that `origin` was redirected to, to be fetched on behalf of `asker`.
     RobotsWanted {
         target: Url,
         origin: Box<str>,
@@ -506,49 +529,51 @@ pub enum Message {
 }
 
 impl Message {
-    /// Links that it brings.
+    /// Returns the number of links in this message.
     pub fn link_count(&self) -> usize {
         if let Message::Links(parcel) = self { parcel.count() } else { 0 }
     }
 }
 
-/// What a shard's mailbox carries: batches from other shards, and the control thread's commands.
+/// What arrives in a shard's mailbox: batches from other shards, and commands of the control
+/// thread.
 #[derive(Clone, Debug)]
 pub enum Mail {
     Batch { from: ShardIndex, messages: Vec<Message> },
     Command(Command),
 }
 
-/// From the control thread to a shard.
+/// A command from the control thread to a shard.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Every shard is ready, and the way in which slots are dealt is noted: visits may begin.
+    /// Every shard is ready, and the manifest says how slots are dealt. Visits may begin.
     Open,
     Seeds(Vec<Candidate>),
-    /// Are you quiet? Answered with the same round.
+    /// Asks whether the shard is idle. The answer carries the same round.
     Probe {
         round: u64,
     },
-    /// So many more pages may be fetched.
+    /// The shard may fetch this many more pages.
     Budget(u64),
-    /// Until more is given: send back pages that cannot be spent at once.
+    /// Until the shard gets more budget, it sends back the pages that it cannot spend at once.
     CallBudgetIn,
-    /// Finish what is under way, start nothing, and say when that is done.
+    /// Finish what is under way, start nothing new, and report when that is done.
     Drain,
-    /// End now; what is under way is given up.
+    /// End now and abandon what is under way.
     Halt,
 }
 
-/// What came of asking for a robots.txt, before its rules are read.
+/// The answer to a request for a robots.txt, before its rules are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RobotsAnswer {
-    /// 2xx: the body, cut at the limit.
+    /// 2xx: the body, cut at the size limit.
     Rules(Box<[u8]>),
-    /// 304: what is known still holds.
+    /// 304: the known rules still hold.
     Unchanged,
-    /// 4xx other than 429, and redirects beyond the limit are not among them: crawl freely.
+    /// 4xx other than 429: everything may be fetched. A redirect beyond the limit does not count as
+    /// this.
     Absent,
-    /// 5xx, 429 or no answer: nothing may be fetched until it answers.
+    /// 5xx, 429 or no answer: nothing may be fetched until the robots.txt can be read.
     Unreachable,
 }
 
@@ -565,7 +590,7 @@ mod tests {
         assert_eq!(names.len(), Outcome::COUNT);
     }
 
-    /// Journals, checkpoints and breakers of earlier versions hold these numbers.
+    /// Journals, checkpoints and circuit breakers of earlier versions hold these numbers.
     #[test]
     fn an_outcome_keeps_the_number_that_it_has_on_disk() {
         let pinned = [

@@ -1,9 +1,10 @@
 //! Candidates on their way to another core, packed.
 //!
-//! A boxed candidate costs an allocation, which another core then frees. In a parcel the texts lie
-//! behind each other, and with each comes who it is, as its finder computed it: most links are
-//! known, and of those the receiver reads no text. Invariant: what [`Parcel::candidate`] gives is
-//! equal to what was pushed.
+//! A candidate in a box of its own costs an allocation, which another core then has to free. A
+//! parcel holds all texts one behind the other, and for each candidate the id that its finder has
+//! computed. Most links are already known to the receiver, and it reads no text of those. The
+//! finder's core fills a parcel, and the receiver's core reads it. Invariant: [`Parcel::candidate`]
+//! returns a candidate equal to the one that was pushed.
 
 use super::{Candidate, Class, Via};
 use crate::base::limits::{LINK_BATCH_COUNT, PARCEL_BYTES_MAX};
@@ -15,7 +16,7 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Parcel {
     ids: Vec<UrlId>,
-    /// What is not text: of each candidate.
+    /// For each candidate, all its fields except the texts and trails.
     slips: Vec<Slip>,
     texts: String,
     trails: Vec<u64>,
@@ -31,7 +32,7 @@ struct Slip {
     via: Via,
 }
 
-/// With room for the links of a page.
+/// An empty parcel with room for the links of a page.
 impl Default for Parcel {
     fn default() -> Parcel {
         Parcel {
@@ -43,14 +44,14 @@ impl Default for Parcel {
     }
 }
 
-/// Of a link; longer ones make the parcel grow.
+/// The usual length of a link. Longer ones make the parcel grow.
 const TEXT_BYTES_USUAL: usize = 96;
 
 impl Parcel {
-    /// `id` is that of its URL.
+    /// Appends a candidate. `id` is the id of its URL.
     pub fn push(&mut self, id: UrlId, candidate: &Candidate<&str>) {
         let place = |start: usize, end: usize| {
-            let place = |at| u32::try_from(at).expect("full long before");
+            let place = |at| u32::try_from(at).expect("a full parcel is below 4 GiB");
             place(start)..place(end)
         };
         let Candidate { url, depth, class, via, trail } = candidate;
@@ -68,7 +69,7 @@ impl Parcel {
         });
     }
 
-    /// Whoever has more begins another.
+    /// Reports whether the parcel has no room. Further candidates go into a new parcel.
     pub fn is_full(&self) -> bool {
         self.texts.len() >= PARCEL_BYTES_MAX
     }
@@ -92,8 +93,9 @@ impl Parcel {
         }
     }
 
-    /// That a candidate is to be read soon. Another core wrote it: it is in no cache of ours. Most
-    /// texts lie in two lines.
+    /// Prefetches the text of a candidate that will be read soon. Another core wrote it, so it is
+    /// in none of our caches. Most texts lie within two cache lines, so the first and the last are
+    /// prefetched.
     #[inline]
     pub fn prefetch(&self, index: usize) {
         let text = self.text(index).as_bytes();
@@ -101,7 +103,7 @@ impl Parcel {
         text.last().inspect(|last| memory::prefetch(*last));
     }
 
-    /// Empty again, with its room.
+    /// Empties the parcel and keeps its memory.
     pub fn clear(&mut self) {
         self.ids.clear();
         self.slips.clear();

@@ -1,7 +1,8 @@
-//! What is counted and what is timed: one line each, so that a name lives once.
+//! The names of all counters, timers and reasons, each declared on one line, so that every name
+//! exists once.
 
-/// Declares an enum with its members in order and a stable snake-case name for each: the names
-/// appear in `--json`, in the summary and in scrapes, so changing one breaks its readers.
+/// Declares an enum with its members in order and a stable name for each. The names appear in
+/// `--json`, in the summary and in scrapes, so a changed name breaks their readers.
 macro_rules! kinds {
     ($(#[$about:meta])* $kind:ident { $($(#[$doc:meta])* $member:ident = $name:literal,)* }) => {
         $(#[$about])*
@@ -25,157 +26,170 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Things that happened, counted since the crawl began. They only grow.
+    /// Events and amounts, counted since the crawl began. They only grow.
     Count {
         /// Responses whose body was stored, or recorded as a revisit.
         Pages = "pages",
         Requests = "requests",
-        /// As the sockets gave them: heads, bodies and TLS included.
+        /// Bytes as the sockets received them, including heads, bodies and TLS.
         BytesReceived = "bytes_received",
         BytesSent = "bytes_sent",
-        /// Payloads of pages, transfer coding removed, content coding not.
+        /// Payloads of pages, with the transfer coding removed and the content coding kept.
         BytesPayload = "bytes_payload",
-        /// Bodies of pages that were parsed, content coding removed.
+        /// Bodies of pages that were parsed, with the content coding removed.
         BytesDecoded = "bytes_decoded",
-        /// Copied by the program on a page's way: from the ring's buffers into the response, and
+        /// Bytes that the program copied for a page: from the ring's buffers into the response, and
         /// from there into the record.
         BytesCopied = "bytes_copied",
-        /// Written to WARC files, after compression.
+        /// Bytes written to WARC files, after compression.
         BytesStored = "bytes_stored",
         LinksFound = "links_found",
-        /// Of these: dealt with a moment ago, on another page or on this. Among the known URLs.
+        /// Found links that were dealt with a moment ago, on the same page or on another. They also
+        /// count as known URLs.
         LinksRemembered = "links_remembered",
-        /// Links beyond the cap of a page: dropped.
+        /// Links beyond the limit of a page, which are dropped.
         LinksOverCap = "links_over_cap",
-        /// Pages that had some.
+        /// Pages with more links than the limit.
         PagesOverLinkCap = "pages_over_link_cap",
-        /// Links that are not URLs, or not http(s).
+        /// Links that are not URLs, or whose scheme is not http or https.
         LinksRefused = "links_refused",
-        /// Links outside what `stay` allows, beyond the depth limit, or filtered.
+        /// Links that `stay` does not allow, that lie beyond the depth limit, or that were
+        /// filtered.
         LinksOutside = "links_outside",
         UrlsNew = "urls_new",
         UrlsKnown = "urls_known",
-        /// URLs that came to an end which survives a power cut.
+        /// URLs whose end is durable: it survives a power cut.
         UrlsEnded = "urls_ended",
-        /// Checkpoints taken, what they wrote, and those that the disk refused.
+        /// Checkpoints taken.
         Checkpoints = "checkpoints",
+        /// Bytes that checkpoints wrote.
         CheckpointBytes = "checkpoint_bytes",
+        /// Checkpoints that the disk refused.
         CheckpointFailures = "checkpoint_failures",
-        /// New URLs for which a queue had no room: lost, and so said.
+        /// New URLs for which a queue had no room. They are lost, and that is reported.
         UrlsDropped = "urls_dropped",
-        /// New URLs that look like a trap: too deep, going round in circles, or one too many of
-        /// one shape. Not among the dropped.
+        /// New URLs that look like a trap: too deep, with repeated path segments, or beyond the
+        /// limit of URLs of one shape. They do not count as dropped.
         UrlsTrapped = "urls_trapped",
-        /// URLs that the Bloom filter may know: looked up on disk, then counted as new or known.
+        /// URLs that the Bloom filter may know. They are looked up on disk, then counted as new or
+        /// known.
         UrlsDeferred = "urls_deferred",
-        /// Passes over the runs of fingerprints, and what all work on them read and wrote.
+        /// Merges with the runs of fingerprints on disk.
         SieveMerges = "sieve_merges",
+        /// Bytes read and written by all work on those runs.
         SieveBytes = "sieve_bytes",
-        /// Times that so much waited for a merge that no fetch was started until it was done.
+        /// Times that no fetch started because too many URLs waited for a merge.
         SieveStalls = "sieve_stalls",
-        /// Times that the disk refused a merge, a run or a removal: tried again.
+        /// Times that the disk refused a merge, a run or a removal. It is tried again.
         SieveFailures = "sieve_failures",
-        /// Batches of queued URLs written to disk, reads that brought some back, and the bytes of
-        /// all work on them.
+        /// Batches of queued URLs that were written to disk.
         QueueBatches = "queue_batches",
+        /// Reads that brought queued URLs back from disk.
         QueueRefills = "queue_refills",
+        /// Bytes read and written by all work on the queues on disk.
         QueueBytes = "queue_bytes",
-        /// Visits that waited for their URL to be read.
+        /// Visits that waited for their URL to be read from disk.
         QueueWaits = "queue_waits",
-        /// Times that so much waited to be written that no fetch was started until it was.
+        /// Times that no fetch started because too many queued URLs waited to be written.
         QueueStalls = "queue_stalls",
-        /// Times that the disk refused a write, a read or a removal: tried again.
+        /// Times that the disk refused a write, a read or a removal. It is tried again.
         QueueFailures = "queue_failures",
-        /// Hosts that left RAM, those that came back, and times that one could not leave because
-        /// too many had.
+        /// Hosts that were evicted from RAM.
         HostsCooled = "hosts_cooled",
+        /// Evicted hosts that came back.
         HostsReturned = "hosts_returned",
+        /// Times that a host could not be evicted because too many hosts had been.
         HostsUncooled = "hosts_uncooled",
         RobotsFetched = "robots_fetched",
-        /// A robots.txt fetched again that had not changed (304).
+        /// Robots.txt files that were fetched again and had not changed (304).
         RobotsUnchanged = "robots_unchanged",
-        /// Origins whose robots.txt failed for so long that it counts as absent.
+        /// Origins whose robots.txt has failed for so long that it counts as absent.
         RobotsRelaxed = "robots_relaxed",
-        /// Robots.txt files that moved and were not followed: too many are at once.
+        /// Redirects of a robots.txt that were not followed, because too many errands are open or
+        /// because the host waits for an errand itself.
         ErrandsRefused = "errands_refused",
-        /// URLs denied because their robots.txt is too costly to match.
+        /// URLs denied because their robots.txt is too expensive to match.
         RobotsUndecided = "robots_undecided",
         /// Crawl-delays and Retry-Afters that were longer than `crawl_delay_ms_max`.
         DelaysClamped = "delays_clamped",
-        /// Times an origin's breaker opened: nothing is asked of it for a while.
+        /// Times that the circuit breaker of an origin opened. Nothing is requested from the origin
+        /// for a while.
         BreakersOpened = "breakers_opened",
-        /// Origins that came back after their breaker had opened.
+        /// Origins that recovered after their circuit breaker had opened.
         BreakersClosed = "breakers_closed",
-        /// Origins given up: their URLs become dead letters.
+        /// Origins that were given up. Their URLs become dead letters.
         OriginsGivenUp = "origins_given_up",
-        /// Bodies whose content coding was a bomb, too deep or broken: kept as they came, marked.
+        /// Bodies whose content coding was a decompression bomb, nested too deeply or broken. They
+        /// are kept as received, and marked.
         BodiesUndecoded = "bodies_undecoded",
-        /// Bodies that were cut because memory for bodies was short and they were slow; those that
-        /// were not slow and were let go; times that no fetch started for want of it.
+        /// Bodies that were cut because memory for bodies was short and they were slow.
         BodiesCut = "bodies_cut",
+        /// Bodies that were not slow and were discarded because memory for bodies was short.
         BodiesShed = "bodies_shed",
+        /// Times that no fetch started because memory for bodies was short.
         BodyStalls = "body_stalls",
-        /// Lists of pages and of sitemaps that were read.
+        /// Sitemaps and sitemap indexes that were read.
         Sitemaps = "sitemaps",
-        /// What robots.txt or an index called a sitemap, and is none.
+        /// Files that a robots.txt or an index names as sitemaps, but that are none.
         SitemapsRefused = "sitemaps_refused",
-        /// Addresses that sitemaps listed.
+        /// URLs that sitemaps listed.
         SitemapUrls = "sitemap_urls",
-        /// Of these: no URLs, or none that the sitemap may speak for.
+        /// Listed entries that are no URLs, or that the sitemap may not list.
         SitemapUrlsRefused = "sitemap_urls_refused",
-        /// Of these: beyond the cap of a sitemap or of a host, or below too many indexes.
+        /// Listed URLs beyond the limit of a sitemap or of a host, or below too many indexes.
         SitemapUrlsOverCap = "sitemap_urls_over_cap",
         Revisits = "revisits",
         NearDuplicates = "near_duplicates",
         Retries = "retries",
-        /// URLs given up after the last retry.
+        /// URLs that were given up after the last retry.
         DeadLetters = "dead_letters",
-        /// Questions sent to upstream resolvers; one that went on over TCP counts once.
+        /// Queries sent to DNS resolvers. A query that was repeated over TCP counts once.
         DnsQueries = "dns_queries",
         /// Lookups that were answered from memory.
         DnsCached = "dns_cached",
         ConnectionsOpened = "connections_opened",
         ConnectionsReused = "connections_reused",
-        /// Closed although another request could have followed: `keep_alive_count_max` were idle.
+        /// Connections that were closed although they could have been used again, because
+        /// `keep_alive_count_max` were idle.
         ConnectionsCrowded = "connections_crowded",
         TlsFull = "tls_full",
         TlsResumed = "tls_resumed",
         /// Requests that had to wait for the turn at an address or a domain.
         TurnsAwaited = "turns_awaited",
-        /// Pieces of work that kept a core so long that all else on it was late.
+        /// Pieces of work that kept a core for so long that all other work on it was late.
         LongSteps = "long_steps",
-        /// Times another core's mailbox had no room: the batch waited.
+        /// Times that another core's mailbox had no room, so that the batch had to wait.
         MailboxesFull = "mailboxes_full",
-        /// Reports and answers to the control thread that it had no room for.
+        /// Reports and answers that the mailbox of the control thread had no room for.
         NoticesLost = "notices_lost",
-        /// Times the disk failed and the shard started nothing until it worked again.
+        /// Times that the disk failed and the shard started no fetch until the disk worked again.
         DiskPauses = "disk_pauses",
-        /// WARC files begun.
+        /// WARC files that were begun.
         WarcFiles = "warc_files",
         WarcRecords = "warc_records",
     }
 }
 
 kinds! {
-    /// Parts of a page's way that are timed.
+    /// The parts of a page's way that are timed.
     Span {
         Dns = "dns",
         Connect = "connect",
         Tls = "tls",
-        /// From the request's last byte sent to the response's first byte.
+        /// From the last byte of the request sent to the first byte of the response.
         FirstByte = "first_byte",
         Body = "body",
         Parse = "parse",
         Store = "store",
-        /// From the planned start, so that a late start counts, to the stored record.
+        /// From the planned start to the stored record. A late start is included.
         Total = "total",
-        /// Actual start minus the time the host became eligible.
+        /// The actual start minus the time at which the host became eligible.
         Lateness = "lateness",
     }
 }
 
 kinds! {
-    /// Why a core starts no visits, whatever hosts are ready. The names are for the operator.
+    /// Why a core starts no visits, whatever hosts are ready. The names are shown to the operator.
     Hold {
         DiskFails = "the disk fails",
         DiskBehind = "the disk is behind",
@@ -188,27 +202,29 @@ kinds! {
 }
 
 kinds! {
-    /// What a core's time goes to. Each excludes what of it belongs to another.
+    /// What a core's time is spent on. Time counts for one stage only: work inside another stage is
+    /// left out of that stage.
     Stage {
         /// System calls of the ring: the kernel's part of every send, receive, connect and write.
         Ring = "ring",
-        /// What the ring brought, handed to those who wait for it.
+        /// Handing the ring's completions to the tasks that wait for them.
         Dispatch = "dispatch",
-        /// A visit beside all below: names, rules, turns, heads and framing, the request's log.
+        /// All of a visit that no stage below covers: names, rules, turns, heads and framing, the
+        /// request log.
         Visit = "visit",
         Digest = "digest",
-        /// Content coding, tokens, text, SimHash.
+        /// Content decoding, tokenizing, text and SimHash.
         Parse = "parse",
-        /// Links: joined, normalised, looked up, queued or sent to their core.
+        /// Links: they are joined, normalised, looked up, and queued or sent to their core.
         Links = "links",
         Store = "store",
-        /// Entries of ends, and waiting for what they promise.
+        /// Journal entries of ended URLs, and waiting until a URL may end.
         Ends = "ends",
-        /// Choice of hosts, and the start of their visits.
+        /// The choice of hosts, and the start of their visits.
         Schedule = "schedule",
         /// Mail from other cores.
         Mail = "mail",
-        /// Jobs of URL seen and of the queues on disk, and checkpoints.
+        /// Work on the URL-seen set and the queues on disk, and checkpoints.
         Disk = "disk",
     }
 }

@@ -1,8 +1,9 @@
 //! What a core counts and times while it crawls.
 //!
-//! A shard owns one [`Metrics`] and writes it without atomics; once a second it sends a copy in a
-//! [`Report`] to control, which merges the copies of all cores. Counters and histograms are sums
-//! since the start of the crawl, so a lost or late report costs freshness, never a count.
+//! A shard owns one [`Metrics`] and writes it without atomics. Once a second the shard sends a copy
+//! in a [`Report`] to the control thread, which merges the copies of all cores. Counters and
+//! histograms are sums since the start of the crawl, so a lost or late report makes figures older,
+//! but loses no count.
 
 mod kinds;
 mod totals;
@@ -17,16 +18,18 @@ use crate::crawl::flow::{Outcome, ShardIndex};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
+/// The counters and histograms of one core, or the sums of several cores.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     outcomes: [u64; Outcome::COUNT],
     counts: [u64; Count::COUNT],
     stages_ns: [u64; Stage::COUNT],
-    /// By [`Span::index`]. About 24 KiB each: the price of two digits from 1 us to ten minutes.
+    /// Indexed by [`Span::index`]. Each takes about 24 KiB, the price of two significant digits
+    /// from 1 us to ten minutes.
     spans: Vec<Histogram<u64>>,
 }
 
-/// The percentiles that people ask for, in microseconds.
+/// The percentiles that reports show, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
     pub count: u64,
@@ -37,59 +40,69 @@ pub struct Percentiles {
     pub max_us: u64,
 }
 
-/// How things stand on a core at the moment of its report. Unlike counts, they go up and down.
+/// The state of a core at the moment of its report. Unlike counts, these figures go up and down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Hosts known, with at least one URL seen.
+    /// Known hosts, with at least one URL seen.
     pub hosts: u64,
-    /// Of these no longer in RAM: their page counts alone are.
+    /// Known hosts that are no longer in RAM, except for their page counts.
     pub hosts_cold: u64,
-    /// Hosts that could be fetched now.
+    /// Hosts from which a URL could be fetched now.
     pub hosts_ready: u64,
-    /// Hosts with URLs whose next eligible time has not come.
+    /// Hosts with URLs whose next eligible time has not come yet.
     pub hosts_waiting: u64,
-    /// URLs to come, those that wait for another try included. Copies of URLs that have ended,
-    /// which a restart leaves in the queues, are not among them.
+    /// URLs still to be fetched, including those that wait for another try. Copies of URLs that
+    /// have ended, which a restart leaves in the queues, are not counted.
     pub urls_queued: u64,
-    /// Records of the queues on disk, such copies among them; the bytes that they take there, those
-    /// of the files, and how many files.
+    /// URLs in the queues on disk, including copies of URLs that have ended.
     pub queue_disk_urls: u64,
+    /// Bytes that those URLs take on disk.
     pub queue_live_bytes: u64,
+    /// Bytes of the files that hold them.
     pub queue_disk_bytes: u64,
+    /// The number of those files.
     pub queue_segments: u64,
-    /// URLs ever taken, the bits of the Bloom filter over them, and the runs that hold them.
+    /// URLs ever taken.
     pub seen_urls: u64,
+    /// Bits of the Bloom filter over all URLs ever taken.
     pub seen_filter_bits: u64,
+    /// Runs on disk that hold the fingerprints of URLs.
     pub seen_runs: u64,
-    /// New URLs that the filter called new, and those that it could not.
+    /// New URLs that the Bloom filter recognised as new.
     pub seen_filter_right: u64,
+    /// New URLs that the Bloom filter could not recognise as new.
     pub seen_filter_wrong: u64,
-    /// Candidates that wait for a merge, and how long the oldest has.
+    /// Candidates that wait for a merge.
     pub seen_deferred: u64,
+    /// How long the oldest of those candidates has waited.
     pub seen_lag_ms: u64,
     pub fetches_active: u64,
     pub streams_open: u64,
     /// What hosts and URLs wait for, and what keeps the core from starting visits.
     pub waits: Waits,
-    /// Resident memory of the whole process: the control thread adds it to each report.
+    /// Resident memory of the whole process. The control thread adds it to each report.
     pub resident_bytes: u64,
-    /// System calls of the ring, pieces received into its buffers, and times none was free.
+    /// System calls of the ring.
     pub syscalls: u64,
+    /// Pieces of data received into the ring's buffers.
     pub pieces_received: u64,
+    /// Times that the ring had no free buffer.
     pub buffers_starved: u64,
-    /// Longest time in which no task of the core was looked at, and times it was woken from outside
-    /// because it stood still.
+    /// The longest time in which the core polled no task.
     pub turn_gap_ns_max: u64,
+    /// Times that the core was woken from outside because it stood still.
     pub nudges: u64,
-    /// Memory that bodies hold until they are stored, and the most that they have.
+    /// Memory that bodies hold until they are stored.
     pub body_bytes: u64,
+    /// The most memory that bodies have held.
     pub body_bytes_peak: u64,
-    /// CPU time of the core's thread, and when it was read: two reports give the load.
+    /// CPU time of the core's thread. Two reports give the load.
     pub cpu_ns: u64,
+    /// When that CPU time was read.
     pub at_ns: u64,
 }
 
-/// What a shard sends to control once a second.
+/// What a shard sends to the control thread once a second.
 #[derive(Clone, Debug)]
 pub struct Report {
     pub shard: ShardIndex,
@@ -115,7 +128,7 @@ impl Metrics {
         self.counts[count.index()]
     }
 
-    /// Sets what a stage has cost so far.
+    /// Sets the time that a stage has taken so far.
     pub fn set_stage_ns(&mut self, stage: Stage, spent_ns: u64) {
         self.stages_ns[stage.index()] = spent_ns;
     }
@@ -124,7 +137,7 @@ impl Metrics {
         self.stages_ns[stage.index()]
     }
 
-    /// One more request ended like this.
+    /// Counts one more request that ended with this outcome.
     pub fn outcome(&mut self, outcome: Outcome) {
         self.outcomes[outcome as usize] += 1;
     }
@@ -133,12 +146,13 @@ impl Metrics {
         self.outcomes[outcome as usize]
     }
 
-    /// Requests that failed: neither a page, nor a redirect, nor something robots.txt forbade.
+    /// Returns the number of requests that failed, as [`is_failure`] defines it.
     pub fn failure_count(&self) -> u64 {
         Outcome::ALL.iter().filter(|o| is_failure(**o)).map(|o| self.outcome_count(*o)).sum()
     }
 
-    /// Longer than [`SPAN_US_MAX`] counts as that; shorter than a microsecond as one.
+    /// Records how long something took. A time longer than [`SPAN_US_MAX`] counts as
+    /// [`SPAN_US_MAX`]; one shorter than a microsecond counts as one.
     pub fn record(&mut self, span: Span, took: Duration) {
         let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.spans[span.index()].saturating_record(took_us.max(1));
@@ -167,7 +181,7 @@ impl Metrics {
 }
 
 impl Metrics {
-    /// What was added since an earlier copy of the same metrics.
+    /// Returns what was added since `earlier`, an earlier copy of the same metrics.
     pub fn since(&self, earlier: &Metrics) -> Metrics {
         let mut since = self.clone();
         let take = |mine: &mut [u64], theirs: &[u64]| {
@@ -177,7 +191,7 @@ impl Metrics {
         take(&mut since.counts, &earlier.counts);
         take(&mut since.stages_ns, &earlier.stages_ns);
         for (mine, theirs) in since.spans.iter_mut().zip(&earlier.spans) {
-            mine.subtract(theirs).expect("an earlier copy has no more than a later one");
+            mine.subtract(theirs).expect("an earlier copy counts no more than a later one");
         }
         since
     }
@@ -204,19 +218,19 @@ impl Default for Metrics {
 }
 
 impl Gauges {
-    /// Bits of the Bloom filter for each URL in it.
+    /// Returns the number of bits of the Bloom filter for each URL in it.
     pub fn seen_bits_per_url(&self) -> f64 {
         self.seen_filter_bits as f64 / self.seen_urls.max(1) as f64
     }
 
-    /// Share of new URLs that the Bloom filter could not call new.
+    /// Returns the share of new URLs that the Bloom filter could not recognise as new.
     pub fn seen_wrong_rate(&self) -> f64 {
         let new = self.seen_filter_right + self.seen_filter_wrong;
         self.seen_filter_wrong as f64 / new.max(1) as f64
     }
 
-    /// What was spent since an earlier look: time and system calls. What goes up and down stays as
-    /// it is now.
+    /// Returns what was spent since `earlier`: CPU time, wall time and the ring's counts. Figures
+    /// that go up and down keep their present values.
     pub fn since(&self, earlier: &Gauges) -> Gauges {
         Gauges {
             cpu_ns: self.cpu_ns - earlier.cpu_ns,
@@ -229,7 +243,8 @@ impl Gauges {
         }
     }
 
-    /// Adds another core's: sums, but for the process-wide memory, and the longest lag and gap.
+    /// Adds another core's gauges. The memory of the process and the longest lag and gap are
+    /// maxima, all others are sums.
     pub fn merge(&mut self, other: &Gauges) {
         self.hosts += other.hosts;
         self.hosts_cold += other.hosts_cold;
@@ -263,7 +278,7 @@ impl Gauges {
     }
 }
 
-/// The whole crawl, from the last report of each core.
+/// Merges the last report of each core into the figures of the whole crawl.
 pub fn merged(reports: &[Report]) -> (Metrics, Gauges) {
     let (mut metrics, mut gauges) = (Metrics::new(), Gauges::default());
     for report in reports {
@@ -273,13 +288,14 @@ pub fn merged(reports: &[Report]) -> (Metrics, Gauges) {
     (metrics, gauges)
 }
 
-/// Not a failure: what ended well, what was forbidden to us, and what the crawl's end cut off.
+/// Reports whether an outcome is a failure. It is none if the request ended well, if it was
+/// forbidden to us, or if the crawl ended first.
 pub fn is_failure(outcome: Outcome) -> bool {
     use Outcome::*;
     !outcome.is_page() && !matches!(outcome, NotModified | Redirected | RobotsDenied | Cancelled)
 }
 
-/// Of the range that all spans have.
+/// Returns an empty histogram with the range that all spans share.
 pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, SPAN_US_MAX, SPAN_SIGNIFICANT_DIGITS)
         .expect("the bounds are constants that the library accepts")

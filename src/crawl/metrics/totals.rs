@@ -1,28 +1,29 @@
-//! What a crawl has amounted to over all of its runs: kept with each checkpoint.
+//! The totals of a crawl over all of its runs, kept with each checkpoint.
 //!
-//! Two kinds of figures. Pages and URLs by how they ended are counted with the journal's entries,
-//! so they are exact after a kill as well: a URL whose end was not durable is not in them, and is
-//! fetched and counted again. All other counts are as of the last checkpoint: what a run that was
-//! killed had counted since is missing, and [`Totals::cut_short_count`] says that there was one.
+//! There are two kinds of figures. Pages and ended URLs are counted with the journal's entries, so
+//! they are exact even after a kill: a URL whose end was not durable is not counted, and is fetched
+//! and counted again. All other counts are as of the last checkpoint: what a killed run had counted
+//! since then is missing, and [`Totals::cut_short_count`] says how many such runs there were.
 
 use super::{Count, Metrics};
 use crate::base::pack::{Pack, Unpack};
 use crate::crawl::flow::Outcome;
 
+/// The totals of one shard, or the sums of several shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
-    /// Pages whose URL has come to its end.
+    /// Pages whose URL has ended.
     pub page_count: u64,
-    /// URLs that have come to their end, by outcome.
+    /// URLs that have ended, by outcome.
     pub ended_counts: [u64; Outcome::COUNT],
-    /// By [`Count::index`].
+    /// Indexed by [`Count::index`].
     pub counts: [u64; Count::COUNT],
     /// Requests, by outcome.
     pub outcome_counts: [u64; Outcome::COUNT],
-    /// For how long the runs ran.
+    /// How long the runs lasted, all together.
     pub span_ms: u64,
     pub run_count: u64,
-    /// Runs that took no last checkpoint: killed, or the machine or its disk failed.
+    /// Runs without a last checkpoint: they were killed, or the machine or its disk failed.
     pub cut_short_count: u64,
 }
 
@@ -45,24 +46,25 @@ impl Totals {
         self.counts[count.index()]
     }
 
-    /// A URL has come to its end.
+    /// Counts a URL that has ended.
     pub fn ended(&mut self, outcome: Outcome, is_page: bool) {
         self.ended_counts[outcome as usize] += 1;
         self.page_count += u64::from(is_page);
     }
 
-    /// URLs given up, by how they ended.
+    /// Returns the number of URLs that were given up.
     pub fn dead_count(&self) -> u64 {
         let is_dead = |outcome: &&Outcome| super::is_failure(**outcome);
         let dead = Outcome::ALL.iter().filter(is_dead);
         dead.map(|outcome| self.ended_counts[*outcome as usize]).sum()
     }
 
-    /// With what a run after them has counted. Its pages and dead letters have come to their end,
-    /// unless it was cut short.
+    /// Returns these totals plus what a run after them has counted. The pages and dead letters of
+    /// that run have ended, unless it was cut short.
     pub fn with_run(&self, metrics: &Metrics) -> Totals {
         let mut all = self.clone();
-        // As the journal has them: after a kill the counts are behind it.
+        // These figures are taken from the journal's entries, because after a kill the counts are
+        // behind them.
         let ended = [
             (Count::Pages, self.page_count),
             (Count::UrlsEnded, self.ended_counts.iter().sum()),
@@ -75,7 +77,7 @@ impl Totals {
         all
     }
 
-    /// Adds what a run counts itself.
+    /// Adds the counts of one run.
     pub fn add_run(&mut self, metrics: &Metrics) {
         for count in Count::ALL {
             self.counts[count.index()] += metrics.count(*count);
@@ -85,7 +87,8 @@ impl Totals {
         }
     }
 
-    /// Adds another shard's. The shards of a crawl run together.
+    /// Adds the totals of another shard. The shards of a crawl run at the same time, so the time
+    /// and the number of runs are maxima.
     pub fn merge(&mut self, other: &Totals) {
         let add = |mine: &mut [u64], theirs: &[u64]| {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
@@ -99,7 +102,8 @@ impl Totals {
         self.cut_short_count = self.cut_short_count.max(other.cut_short_count);
     }
 
-    /// Figures go by their names, so that another version finds those that it knows.
+    /// Writes the totals. Figures carry their names, so that another version finds those that it
+    /// knows.
     pub fn pack(&self, pack: &mut Pack<'_>) {
         let Totals { page_count, span_ms, run_count, cut_short_count, .. } = self;
         for number in [page_count, span_ms, run_count, cut_short_count] {
@@ -122,7 +126,7 @@ impl Totals {
         push(&mut of_outcomes(&self.outcome_counts));
     }
 
-    /// Reads what [`Totals::pack`] packed; `None` if it is something else.
+    /// Reads what [`Totals::pack`] wrote. Returns `None` if the bytes are something else.
     pub fn unpack(image: &[u8]) -> Option<Totals> {
         let mut image = Unpack(image);
         let mut totals = Totals {

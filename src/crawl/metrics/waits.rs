@@ -1,6 +1,6 @@
 //! What a core waits for at the moment of its report, so that a crawl that fetches little can say
-//! why. Figures that the shard has at hand; what would take a walk over hosts is looked at up to a
-//! bound.
+//! why. The shard has most of these figures at hand. Figures that would need a walk over all hosts
+//! are taken from a bounded number of them.
 
 use super::Hold;
 use crate::base::Time;
@@ -11,32 +11,35 @@ pub struct Waits {
     pub hosts_in_line: u64,
     /// Hosts that wait for another host's answer about their robots.txt.
     pub hosts_at_errands: u64,
-    /// Origins that have URLs, whose breaker is open, ...
+    /// Origins with URLs whose circuit breaker is open. This and the next two figures look only at
+    /// the first [`crate::base::limits::WAITS_LOOK_COUNT_MAX`] failing origins.
     pub origins_at_breaker: u64,
-    /// ... that back off after a failure, ...
+    /// Origins with URLs that back off after a failure.
     pub origins_backing_off: u64,
-    /// ... and whose robots.txt does not answer. Of all three, those among the first
-    /// [`crate::base::limits::WAITS_LOOK_COUNT_MAX`] that fail.
+    /// Origins with URLs whose robots.txt does not answer.
     pub origins_without_robots: u64,
     /// Names being looked up.
     pub names_in_lookup: u64,
-    /// URLs that wait for another try by themselves.
+    /// URLs that failed and wait for their next try.
     pub urls_retrying: u64,
-    /// When the next host's delay is over, the next failing origin is asked again, and the next URL
-    /// is tried again. Zero if there is none.
+    /// When the delay of the next host is over. Zero if there is no such host; the same holds for
+    /// the next two times.
     pub next_turn: Time,
+    /// When the next failing origin is asked again.
     pub next_probe: Time,
+    /// When the next failed URL is tried again.
     pub next_retry: Time,
-    /// By [`Hold::index`]: cores that start no visits for this reason.
+    /// Indexed by [`Hold::index`]: the number of cores that start no visits for this reason.
     pub holds: [u64; Hold::COUNT],
 }
 
 impl Waits {
+    /// Counts one core that starts no visits for this reason.
     pub fn hold(&mut self, hold: Hold) {
         self.holds[hold.index()] += 1;
     }
 
-    /// Adds another core's: sums, and the earlier of two times.
+    /// Adds the figures of another core: sums, and the earlier of two times.
     pub fn merge(&mut self, other: &Waits) {
         self.hosts_in_line += other.hosts_in_line;
         self.hosts_at_errands += other.hosts_at_errands;
@@ -52,7 +55,7 @@ impl Waits {
     }
 }
 
-/// Zero stands for no time.
+/// Returns the earlier of two times. Zero stands for no time.
 pub fn earlier(one: Time, other: Time) -> Time {
     match (one, other) {
         (Time::ZERO, time) | (time, Time::ZERO) => time,

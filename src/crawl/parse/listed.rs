@@ -1,30 +1,30 @@
-//! A sitemap's body to the addresses that it lists.
+//! Reads the body of a sitemap and collects the URLs that it lists.
 //!
-//! Sites serve packed sitemaps (`.xml.gz`) as files, not as a content coding: a body that begins
-//! with gzip's magic bytes is unpacked here, under the decoder's own caps, so a bomb ends where any
-//! other does. Addresses are kept in one buffer until they are routed, bounded in number and in
-//! bytes. One body's, on one core.
+//! Sites serve packed sitemaps (`.xml.gz`) as files, not with a content coding. So a body that
+//! begins with gzip's magic bytes is unpacked here, under the same limits as a content coding, so
+//! that a decompression bomb is stopped in the same way. The URLs are kept in one buffer until they
+//! are routed, bounded in number and in bytes. A reader belongs to one body, on one core.
 
 use crate::base::limits::SITEMAP_KEPT_BYTES_MAX;
 use crate::proto::http::{DecodeError, Decoder};
 use crate::proto::sitemap::{Entry, Form, SitemapReader, Summary};
 
-/// RFC 1952 2.3.1.
+/// The first bytes of a gzip file (RFC 1952 2.3.1).
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// What a sitemap listed, in its order.
+/// The URLs that a sitemap listed, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     text: String,
-    /// Where each address ends in `text`.
+    /// Where each URL ends in `text`.
     ends: Vec<u32>,
     pub summary: Summary,
-    /// Addresses beyond [`SITEMAP_KEPT_BYTES_MAX`]: dropped.
+    /// URLs beyond [`SITEMAP_KEPT_BYTES_MAX`], which are dropped.
     pub unkept_count: u32,
 }
 
 impl Listed {
-    /// Lists sitemaps, not pages.
+    /// Reports whether the body is an index, which lists sitemaps and not pages.
     pub fn is_index(&self) -> bool {
         self.summary.form == Some(Form::Index)
     }
@@ -33,7 +33,7 @@ impl Listed {
         self.ends.len()
     }
 
-    /// As written: not yet parsed.
+    /// Returns the listed URLs as they were written, not yet parsed.
     pub fn locs(&self) -> impl Iterator<Item = &str> {
         let mut start = 0;
         self.ends.iter().map(move |end| {
@@ -53,8 +53,9 @@ impl Listed {
     }
 }
 
+/// Reads one sitemap, piece by piece.
 pub struct ListReader {
-    /// The first bytes, until they tell whether the body is packed.
+    /// The first bytes, until there are enough to tell whether the body is packed.
     start: Vec<u8>,
     packing: Packing,
     reader: SitemapReader,
@@ -69,7 +70,7 @@ enum Packing {
 }
 
 impl ListReader {
-    /// Memory for what it has found so far, and for unpacking it.
+    /// Returns the memory for the URLs found so far and for unpacking.
     pub fn held_bytes(&self) -> usize {
         let listed_bytes = self.listed.text.capacity() + self.listed.ends.capacity() * 4;
         let unpacking_bytes = match &self.packing {
@@ -79,7 +80,7 @@ impl ListReader {
         self.start.capacity() + listed_bytes + unpacking_bytes
     }
 
-    /// `charset`: of the Content-Type header.
+    /// Creates a reader. `charset` comes from the Content-Type header.
     pub fn new(charset: Option<&str>) -> ListReader {
         ListReader {
             start: Vec::new(),
@@ -90,7 +91,7 @@ impl ListReader {
         }
     }
 
-    /// Takes the next piece, content coding removed.
+    /// Reads the next piece of the body, with the content coding removed.
     pub fn push(&mut self, piece: &[u8]) {
         if !matches!(self.packing, Packing::Unknown) {
             return self.unpack(piece);
@@ -103,7 +104,8 @@ impl ListReader {
         }
     }
 
-    /// `None` if the body was no sitemap; and why it could not be unpacked to its end, if so.
+    /// Ends the body. Returns `None` if it was no sitemap, and the error if it could not be
+    /// unpacked to its end.
     pub fn finish(mut self) -> (Option<Listed>, Option<DecodeError>) {
         if matches!(self.packing, Packing::Unknown) {
             self.begin();

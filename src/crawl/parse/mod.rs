@@ -1,9 +1,9 @@
-//! The parse stage: a body, as it arrives, to what the crawler wants to know of it.
+//! The parse stage: from a body, as it arrives, to what the crawler needs to know of it.
 //!
-//! In: a response head, then body pieces with the transfer coding removed. Out: a [`Parsed`]. The
-//! content type chooses a [`Handler`]; a new type is a new variant and its three arms. Content
-//! codings are undone on the way; what cannot be decoded is stored all the same and marked. Owned
-//! by one core; nothing waits.
+//! A response head flows in, then body pieces with the transfer coding removed. A [`Parsed`] flows
+//! out. The content type chooses a [`Handler`]; a new content type is a new variant with its three
+//! match arms. Content codings are decoded on the way. A body that cannot be decoded is stored all
+//! the same, and marked. A parser is owned by one core and never waits.
 
 mod listed;
 
@@ -15,21 +15,23 @@ use crate::proto::html::{LinkTerms, LolReader, Page, PageReader, TextSink};
 use crate::proto::http::{ContentType, DecodeError, Decoder, DecoderPool, ResponseHead};
 use crate::proto::simhash::SimHasher;
 
-/// What a body turned out to be.
+/// What was found in a body.
 #[derive(Debug, Default)]
 pub struct Parsed {
-    /// Links, title and the rest, of an HTML page.
+    /// The links, the title and the rest of an HTML page.
     pub page: Option<Page>,
-    /// Of a body that was asked for as a sitemap, and is one.
+    /// What a sitemap lists, if the body was requested as a sitemap and is one.
     pub listed: Option<Listed>,
-    /// Of visible text, where there was enough of it.
+    /// The SimHash of the visible text, if there was enough text.
     pub simhash: Option<u64>,
-    /// The body could not be decoded to its end: raw bytes are kept, what was found before stands.
+    /// Set if the body could not be decoded to its end. The raw bytes are kept, and so is what was
+    /// found before.
     pub failed: Option<DecodeError>,
-    /// Of the body that was read, its content coding removed.
+    /// Length of the body that was read, with the content coding removed.
     pub decoded_bytes: u64,
 }
 
+/// Reads one body, piece by piece.
 pub struct Parser {
     decoder: Option<Decoder>,
     handler: Handler,
@@ -51,17 +53,18 @@ impl Manner {
     }
 }
 
-/// Boxed: a parser waits in a fetch task, and most tasks wait for bodies that are not HTML.
+/// The variants are boxed, because a parser waits in a fetch task and most tasks wait for bodies
+/// that are not HTML.
 enum Handler {
     Html(Box<(PageReader, SimHasher)>),
     Lol(Box<(LolReader, SimHasher)>),
     Text(Box<SimHasher>),
     Sitemap(Box<ListReader>),
-    /// Stored as it is.
+    /// The body is stored and not read.
     Opaque,
 }
 
-/// Visible text on its way into a fingerprint.
+/// Feeds visible text into a fingerprint.
 impl TextSink for SimHasher {
     const TAKES_BLANKS: bool = true;
 
@@ -81,7 +84,7 @@ impl TextSink for SimHasher {
     }
 }
 
-/// The same, for one that has it only lent.
+/// A [`TextSink`] for a hasher that is only borrowed.
 pub struct Hashed<'a>(pub &'a mut SimHasher);
 
 impl TextSink for Hashed<'_> {
@@ -140,15 +143,15 @@ impl Parser {
             Handler::Opaque
         };
         let decoder = match handler {
-            // Nobody looks inside: not worth unpacking.
+            // Nobody looks inside, so decoding is not worth its cost.
             Handler::Opaque => Ok(None),
             _ => decoders.decoder(head.all("content-encoding")).map(Some),
         };
         Parser::with(handler, decoder)
     }
 
-    /// For what was asked for as a sitemap. A site that has none often answers with an HTML page,
-    /// which is read as any other.
+    /// Creates a parser for a body that was requested as a sitemap. A site without a sitemap often
+    /// answers with an HTML page, which is read like any other page.
     pub fn sitemap(head: &ResponseHead, decoders: &mut DecoderPool, manner: Manner) -> Parser {
         let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
         if content_type.is_html() || content_type.is("application/xhtml+xml") {
@@ -164,7 +167,8 @@ impl Parser {
         Parser { decoder: decoder.unwrap_or(None), handler, failed, decoded_bytes: 0 }
     }
 
-    /// Memory that it holds for this body, about: what unpacks it, and what was found in it.
+    /// Returns about how much memory the parser holds for this body: for decoding it, and for what
+    /// was found in it.
     pub fn held_bytes(&self) -> usize {
         let found_bytes = match &self.handler {
             Handler::Html(html) => HTML_READER_BYTES + html.0.held_bytes(),
@@ -176,7 +180,7 @@ impl Parser {
         found_bytes + self.decoder.as_ref().map_or(0, Decoder::held_bytes)
     }
 
-    /// Takes the next piece of the body.
+    /// Reads the next piece of the body.
     pub fn push(&mut self, piece: &[u8]) {
         let Some(decoder) = &mut self.decoder else { return };
         if self.failed.is_some() {
@@ -190,7 +194,7 @@ impl Parser {
         self.failed = decoder.push(piece, &mut take).err();
     }
 
-    /// The body has ended, or was cut.
+    /// Ends the body, which is complete or was cut.
     pub fn finish(self, decoders: &mut DecoderPool) -> Parsed {
         let Parser { decoder, handler, mut failed, decoded_bytes } = self;
         if let Some(mut decoder) = decoder {
@@ -200,13 +204,13 @@ impl Parser {
         let mut listed = None;
         let (page, simhash) = match handler {
             Handler::Html(mut html) => {
-                // Both stay in their box: together they are seven kilobytes.
+                // Both stay in their box, because together they are seven kilobytes.
                 let (reader, hasher) = &mut *html;
                 let page = reader.end(hasher);
                 (Some(page), hasher.finish())
             }
             Handler::Lol(mut lol) => {
-                // The hasher stays in its box: it is five kilobytes.
+                // The hasher stays in its box, because it is five kilobytes.
                 let (reader, hasher) = (lol.0, &mut lol.1);
                 let page = reader.finish(hasher);
                 (Some(page), hasher.finish())

@@ -1,31 +1,33 @@
-//! Which addresses a crawler may speak to (those of the public internet and no others), and which
-//! of them are one server for its pace.
+//! Which addresses a crawler may contact (those of the public internet and no others), and which of
+//! them count as one server for pacing.
 //!
-//! A page can name any host, and any host can claim any address. Without this check a link would
-//! make the crawler ask the machine it runs on, its network's routers or a cloud's metadata
-//! service. The lists are IANA's special-purpose registries (RFC 6890): whatever they do not call
-//! globally reachable is refused. Pure; any core.
+//! A page can name any host, and any host can claim any address. Without this check a link could
+//! make the crawler send requests to the machine it runs on, to its network's routers or to a
+//! cloud's metadata service. The lists are IANA's special-purpose registries (RFC 6890): every
+//! address that they do not call globally reachable is refused. The functions are pure, so any core
+//! may call them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The one spelling of an address, by which it is compared, connected to and logged: an IPv4
-/// address that is written as an IPv6 one (`::ffff:a.b.c.d`) is the IPv4 address, for the system
-/// connects to that. Every address passes through here where it enters the crawler.
+/// Returns the one spelling of an address, which is used to compare, connect and log. An IPv4
+/// address that is written as an IPv6 one (`::ffff:a.b.c.d`) becomes the IPv4 address, because the
+/// system connects to that. Every address passes through here where it enters the crawler.
 ///
-/// `::a.b.c.d` stays what it is: RFC 4291 2.5.5.1 has ended that form, and no system connects to
-/// the IPv4 address for it (`::1` is one of them).
+/// `::a.b.c.d` is not changed: RFC 4291 2.5.5.1 deprecates that form, and no system connects to the
+/// IPv4 address for it (`::1` is one of them).
 pub fn canonical(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// The address that stands for all addresses that share a pace with this one. It is never
-/// connected to.
+/// Returns the address that stands for all addresses that share a pace with this one. No connection
+/// is made to it.
 ///
-/// A server that has one IPv6 address has a /64 of them as a rule, so IPv6 addresses share a pace
-/// if their first `ipv6_prefix` bits are equal. An address that leads to an IPv4 one (through
-/// NAT64, or 6to4, whose whole /48 belongs to it) shares the pace of that.
+/// A server that has one IPv6 address usually has a whole /64, so IPv6 addresses share a pace if
+/// their first `ipv6_prefix` bits are equal. An address that leads to an IPv4 address (through
+/// NAT64, or through 6to4, where a whole /48 belongs to the IPv4 address) shares the pace of that
+/// address.
 pub fn pace_place(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
-    debug_assert!((1..=128).contains(&ipv6_prefix), "checked with the settings");
+    debug_assert!((1..=128).contains(&ipv6_prefix), "the settings check the prefix");
     let IpAddr::V6(v6) = canonical(address) else { return canonical(address) };
     let bits = v6.to_bits();
     if is_in(v6, NAT64) {
@@ -38,8 +40,9 @@ pub fn pace_place(address: IpAddr, ipv6_prefix: u8) -> IpAddr {
     Ipv6Addr::from_bits(bits & kept).into()
 }
 
-/// False for an address that is private, local, reserved or not for single hosts, and for an IPv6
-/// address that leads to such an IPv4 address through a tunnel or a translator.
+/// Reports whether an address is public. This is false for an address that is private, local,
+/// reserved or not for single hosts, and for an IPv6 address that leads to such an IPv4 address
+/// through a tunnel or a translator.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -65,8 +68,9 @@ const REFUSED_V4: [(Ipv4Addr, u32); 15] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),     // reserved; 255.255.255.255 is broadcast
 ];
 
-/// Inside 2000::/3, the only block of global unicast addresses. Loopback, unique local, link-local
-/// and multicast addresses are outside of it and so refused without a line here.
+/// The refused blocks inside 2000::/3, the only block of global unicast addresses. Loopback, unique
+/// local, link-local and multicast addresses lie outside of 2000::/3, so they are refused without
+/// an entry here.
 const REFUSED_V6: [(Ipv6Addr, u32); 3] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // IETF protocol assignments; not for the web
     (Ipv6Addr::new(0x2001, 0x0db8, 0, 0, 0, 0, 0, 0), 32), // documentation
@@ -74,9 +78,10 @@ const REFUSED_V6: [(Ipv6Addr, u32); 3] = [
 ];
 
 const GLOBAL_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
-/// An IPv4 address in the form of an IPv6 one; the system connects to the IPv4 address.
+/// An IPv4 address in the form of an IPv6 one. The system connects to the IPv4 address.
 const MAPPED: (Ipv6Addr, u32) = (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96);
-/// RFC 6052's well-known prefix. A network's own NAT64 prefix cannot be told from other addresses.
+/// RFC 6052's well-known prefix. A network's own NAT64 prefix cannot be told apart from other
+/// addresses.
 const NAT64: (Ipv6Addr, u32) = (Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 const SIX_TO_FOUR: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16);
 const TEREDO: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 32);
@@ -95,7 +100,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(Ipv4Addr::from_bits((bits >> 80) as u32));
     }
     if is_in(address, TEREDO) {
-        // RFC 4380 4: the server's address, and the client's with every bit flipped.
+        // RFC 4380 4: the address holds the server's address, and the client's with every bit
+        // flipped.
         let server = Ipv4Addr::from_bits((bits >> 64) as u32);
         let client = Ipv4Addr::from_bits(!(bits as u32));
         return is_public_v4(server) && is_public_v4(client);
@@ -119,7 +125,7 @@ mod tests {
     fn both_ends_of_every_refused_ipv4_block_are_refused_and_their_neighbours_are_not() {
         #[rustfmt::skip]
         let blocks = [
-            // before, first, last, after; where a neighbour is refused itself, a dash
+            // Before, first, last, after. A dash stands for a neighbour that is refused itself.
             ("-", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
             ("9.255.255.255", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
             ("100.63.255.255", "100.64.0.0", "100.127.255.255", "100.128.0.0"),

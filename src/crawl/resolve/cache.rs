@@ -1,9 +1,10 @@
-//! What is known of hosts: addresses, or that there is none, each until it expires.
+//! What is known about hosts: their addresses, or that they have none, each until it expires.
 //!
-//! Owned by the resolver of one core. Names are kept and compared in full: whoever gets another
-//! name's addresses sends its requests there. An entry costs about 150 bytes in all. The caller
-//! hashes with a secret key, so nobody can fill one place. Bounded: when it is full the clock hand
-//! passes over entries that were used since it last came by, and the first that was not goes.
+//! The resolver of one core owns the cache. Names are stored and compared in full: a host that got
+//! another host's addresses would get its requests too. An entry costs about 150 bytes in all. The
+//! caller hashes names with a secret key, so nobody can fill one place of the table. The cache is
+//! bounded. When it is full, a clock hand passes over the entries that were used since its last
+//! visit and evicts the first that was not.
 
 use crate::base::Time;
 use crate::crawl::flow::ResolveError;
@@ -11,18 +12,18 @@ use hashbrown::HashTable;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// The addresses of a host, never an empty list, or why there are none to use.
+/// The addresses of a host, never an empty list, or the reason why there are none to use.
 pub(super) type Known = Result<Rc<[IpAddr]>, ResolveError>;
 
-/// What is asked about a host. The two are remembered apart.
+/// What is asked about a host. The two kinds are remembered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Wanted {
-    /// IPv4 addresses, or IPv6 ones where there are none.
+    /// IPv4 addresses, or IPv6 addresses if there are none.
     Any,
     V6,
 }
 
-/// What an entry is found by. The hash is the caller's, the same for equal names.
+/// The key of an entry. The caller computes the hash, which is the same for equal names.
 #[derive(Clone, Copy)]
 pub(super) struct Name<'n> {
     pub host: &'n str,
@@ -32,7 +33,7 @@ pub(super) struct Name<'n> {
 
 pub(super) struct Cache {
     entries: Vec<Entry>,
-    /// Places in `entries`, by the hash of the name.
+    /// Indexes into `entries`, found by the hash of the name.
     index: HashTable<u32>,
     hand: usize,
     count_max: usize,
@@ -55,7 +56,7 @@ impl Cache {
         Cache { entries: Vec::new(), index, hand: 0, count_max, evicted_count: 0 }
     }
 
-    /// What is known and has not expired, with the time when it will.
+    /// Returns what is known and has not expired, with the time when it will expire.
     pub fn find(&mut self, name: Name<'_>, now: Time) -> Option<(&Known, Time)> {
         let place = self.place(name)?;
         let entry = &mut self.entries[place];
@@ -67,7 +68,8 @@ impl Cache {
     }
 
     pub fn insert(&mut self, name: Name<'_>, known: Known, expires: Time, now: Time) {
-        // Not used yet: an entry that nobody asks for again goes at the hand's first visit.
+        // The entry is not marked as used: if nobody asks for it again, it is evicted at the hand's
+        // first visit.
         let Name { host, wanted, hash } = name;
         let entry = Entry { host: host.into(), wanted, hash, known, expires, used: false };
         if let Some(place) = self.place(name) {
@@ -91,7 +93,7 @@ impl Cache {
         self.entries.len()
     }
 
-    /// Entries that had not expired and went for want of room.
+    /// Returns the number of entries that were evicted for lack of room before they expired.
     pub fn evicted_count(&self) -> u64 {
         self.evicted_count
     }
@@ -104,8 +106,8 @@ impl Cache {
         self.index.find(name.hash, is_same).map(|place| *place as usize)
     }
 
-    /// Takes an entry out of the index and says where it was. Ends within two rounds of the hand:
-    /// the first leaves no entry marked.
+    /// Evicts an entry, takes it out of the index and returns its place. Ends within two rounds of
+    /// the hand, because the first round leaves no entry marked as used.
     fn evict(&mut self, now: Time) -> usize {
         loop {
             let place = self.hand;

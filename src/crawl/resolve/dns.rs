@@ -1,21 +1,23 @@
-//! The addresses of hosts, by DNS: asked for once, remembered, checked.
+//! The addresses of hosts, by DNS: looked up once, remembered and checked.
 //!
-//! A lookup's way:
+//! The steps of a lookup:
 //!
-//! 1. [`Resolver::cached`]: an address as host needs no server; a remembered answer is given.
-//! 2. Whoever asks first starts a task; others who ask for the same name wait for the same answer.
-//!    The task is nobody's own, so a caller that gives up takes nothing from the rest.
-//! 3. The task waits for a place among [`DNS_IN_FLIGHT_MAX`].
-//! 4. IPv4 addresses are asked for, and IPv6 ones if there are none, at one upstream after the
-//!    other: silence or a failure leads to the next.
-//! 5. Each address gets its one spelling ([`canonical`]), those that are not public are taken out,
-//!    the rest remembered, everyone told.
+//! 1. [`Resolver::cached`]: a host that is an address needs no server; a remembered answer is
+//!    returned.
+//! 2. The first caller that asks for a name starts a task. Other callers that ask for the same name
+//!    wait for the same answer. The task belongs to no caller, so a caller that gives up takes
+//!    nothing away from the others.
+//! 3. The task waits for one of [`DNS_IN_FLIGHT_MAX`] places.
+//! 4. The task asks for IPv4 addresses, and for IPv6 addresses if there are none. It asks one
+//!    upstream after the other: after silence or a failure it asks the next.
+//! 5. Each address gets its one spelling ([`canonical`]). Addresses that are not public are
+//!    removed, the rest is remembered, and all callers are answered.
 //!
-//! Invariant: unless private addresses are allowed, no [`Address`] holds one that is not public,
-//! however it came about, nor one that is not canonical. Connections are made to it and never to
-//! a name.
+//! Invariant: unless private addresses are allowed, no [`Address`] holds an address that is not
+//! public, wherever it came from, and none holds an address that is not canonical. Connections are
+//! made to an [`Address`] and never to a name.
 //!
-//! Owned by one core; clones are the same resolver.
+//! The resolver is owned by one core. A clone is a handle to the same resolver.
 
 use super::address::{canonical, is_public};
 use super::cache::{Cache, Known, Name, Wanted};
@@ -35,28 +37,33 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
+/// What the resolver needs from the settings.
 #[derive(Clone, Debug)]
 pub struct DnsSettings {
-    /// In order of preference. Without any, only hosts that are addresses resolve.
+    /// The upstream resolvers, in order of preference. If there are none, only hosts that are
+    /// addresses resolve.
     pub upstreams: Vec<SocketAddr>,
-    /// Wait for one answer of one upstream; as long again if it has to be asked over TCP.
+    /// How long to wait for one answer of one upstream, and as long again if the query is repeated
+    /// over TCP.
     pub timeout_ms: u64,
-    /// Questions asked for one name and kind of address before it counts as failed; at least one.
+    /// The number of queries for one name and kind of address before the lookup counts as failed;
+    /// at least one.
     pub tries: u8,
-    /// Let addresses pass that are not public: for tests and for crawls of an intranet.
+    /// Allow addresses that are not public: for tests and for crawls of an intranet.
     pub allow_private: bool,
 }
 
-/// Where a host may be spoken to.
+/// The addresses at which a host may be contacted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Never empty, canonical, in the server's order. Of one family, but for IPv4 addresses that
-    /// an answer spells as IPv6 ones.
+    /// Never empty, canonical, in the server's order. All are of one family, except for IPv4
+    /// addresses that an answer spells as IPv6 ones.
     pub ips: Rc<[IpAddr]>,
-    /// From then on it has to be asked for again.
+    /// When the addresses have to be looked up again.
     pub expires: Time,
 }
 
+/// The DNS resolver of one core.
 pub struct Resolver<W: World>(Rc<Shared<W>>);
 
 impl<W: World> Clone for Resolver<W> {
@@ -70,9 +77,10 @@ struct Shared<W> {
     settings: DnsSettings,
     upstreams: Vec<Upstream>,
     cache: RefCell<Cache>,
-    /// Under which names are hashed for the cache: with a random key.
+    /// Hashes names for the cache, with a random key.
     hasher: RandomState,
-    /// Everyone who waits, by the name they wait for. A name is in it while its task runs.
+    /// The callers that wait, by the name that they wait for. A name is in the map while its task
+    /// runs.
     waiting: RefCell<HashMap<Asked, Vec<Waiter>>>,
     places: Places,
     query_count: Cell<u64>,
@@ -85,10 +93,12 @@ type Asked = (Box<str>, Wanted);
 type Waiter = oneshot::Sender<Result<Address, ResolveError>>;
 
 impl<W: World> Resolver<W> {
+    /// Creates a resolver.
+    ///
     /// # Panics
     /// If the settings allow no try.
     pub fn new(world: W, settings: DnsSettings) -> Resolver<W> {
-        assert!(settings.tries > 0, "a name that is never asked for is never found");
+        assert!(settings.tries > 0, "dns_tries must be at least one");
         Resolver(Rc::new(Shared {
             upstreams: settings.upstreams.iter().map(|at| Upstream::new(*at)).collect(),
             hasher: RandomState::new(),
@@ -102,7 +112,8 @@ impl<W: World> Resolver<W> {
         }))
     }
 
-    /// The address of `host`, which is as [`crate::proto::url::Url::host`] gives it.
+    /// Returns the addresses of `host`, which is spelled as [`crate::proto::url::Url::host`]
+    /// returns it.
     pub async fn lookup(&self, host: &str) -> Result<Address, ResolveError> {
         match self.cached(host) {
             Some(known) => known,
@@ -110,8 +121,9 @@ impl<W: World> Resolver<W> {
         }
     }
 
-    /// The IPv6 addresses of a host that [`Resolver::lookup`] finds IPv4 ones for: what is left
-    /// to try when those do not answer. [`ResolveError::NoName`] where there is no other family.
+    /// Returns the IPv6 addresses of a host for which [`Resolver::lookup`] finds IPv4 addresses.
+    /// They are what is left to try when the IPv4 addresses do not answer. Fails with
+    /// [`ResolveError::NoName`] if there is no other family.
     pub async fn other_family(&self, host: &str) -> Result<Address, ResolveError> {
         let first = self.lookup(host).await?;
         if first.ips.iter().any(IpAddr::is_ipv6) || literal(host).is_some() {
@@ -124,13 +136,13 @@ impl<W: World> Resolver<W> {
             }
             None => self.wait_for(host, Wanted::V6).await,
         }?;
-        // An IPv4 address that was spelled as an IPv6 one is no other family.
+        // An IPv4 address that was spelled as an IPv6 one does not count as another family.
         let ips: Rc<[IpAddr]> = known.ips.iter().copied().filter(IpAddr::is_ipv6).collect();
         if ips.is_empty() { Err(ResolveError::NoName) } else { Ok(Address { ips, ..known }) }
     }
 
-    /// What [`Resolver::lookup`] can tell without asking anyone. A remembered answer costs a hash
-    /// and no allocation.
+    /// Returns what [`Resolver::lookup`] can answer without a query. A remembered answer costs a
+    /// hash and no allocation.
     pub fn cached(&self, host: &str) -> Option<Result<Address, ResolveError>> {
         let name = self.0.name(host, Wanted::Any);
         let known = self.remembered(name);
@@ -143,8 +155,8 @@ impl<W: World> Resolver<W> {
         Some(self.remember(name, known, Time::NEVER))
     }
 
-    /// Starts the lookup of a host that will be asked for soon. Does nothing while as many names
-    /// are looked up as may be: those who wait come first.
+    /// Starts the lookup of a host that will be needed soon. Does nothing while the greatest number
+    /// of lookups is under way, because callers that wait come first.
     pub fn prefetch(&self, host: &str) {
         let is_known = || self.remembered(self.0.name(host, Wanted::Any)).is_some();
         if !self.0.places.are_all_taken() && literal(host).is_none() && !is_known() {
@@ -152,27 +164,28 @@ impl<W: World> Resolver<W> {
         }
     }
 
-    /// Questions sent to upstreams; one that went on over TCP counts once.
+    /// Returns the number of queries sent to upstreams. A query that was repeated over TCP counts
+    /// once.
     pub fn query_count(&self) -> u64 {
         self.0.query_count.get()
     }
 
-    /// Lookups that were answered from memory.
+    /// Returns the number of lookups that were answered from memory.
     pub fn cached_count(&self) -> u64 {
         self.0.cached_count.get()
     }
 
-    /// Answers that were forgotten before their time, for want of room.
+    /// Returns the number of answers that were evicted for lack of room before they expired.
     pub fn evicted_count(&self) -> u64 {
         self.0.cache.borrow().evicted_count()
     }
 
-    /// Answers remembered now, some of them perhaps expired.
+    /// Returns the number of remembered answers, some of which may have expired.
     pub fn count(&self) -> usize {
         self.0.cache.borrow().count()
     }
 
-    /// Names being looked up, those that wait for a place included.
+    /// Returns the number of names being looked up, including those that wait for a place.
     pub fn in_flight_count(&self) -> usize {
         self.0.waiting.borrow().len()
     }
@@ -198,11 +211,11 @@ impl<W: World> Resolver<W> {
     async fn wait_for(&self, host: &str, wanted: Wanted) -> Result<Address, ResolveError> {
         let (sender, receiver) = oneshot::channel();
         self.start(host, wanted, Some(sender));
-        // The sender is only lost when the world ends.
+        // The sender is lost only when the world ends.
         receiver.await.unwrap_or(Err(ResolveError::Failed))
     }
 
-    /// Joins the lookup that is under way, or starts it.
+    /// Joins the lookup of this name that is under way, or starts one.
     fn start(&self, host: &str, wanted: Wanted, waiter: Option<Waiter>) {
         let asked: Asked = (host.into(), wanted);
         let is_first = {
@@ -234,7 +247,7 @@ impl<W: World> Shared<W> {
         Name { host, wanted, hash: self.hasher.hash_one((host, wanted)) }
     }
 
-    /// Those of `addresses` that may be spoken to.
+    /// Returns those of `addresses` that may be contacted, in their canonical spelling.
     fn permitted(&self, addresses: &[IpAddr]) -> Known {
         let fine = |address: &IpAddr| self.settings.allow_private || is_public(*address);
         let spelled = addresses.iter().map(|address| canonical(*address));
@@ -242,7 +255,7 @@ impl<W: World> Shared<W> {
         if ips.is_empty() { Err(ResolveError::AddressRefused) } else { Ok(ips) }
     }
 
-    /// What there is to know of `host`, and for how many seconds it holds.
+    /// Looks `host` up, and returns the result and for how many seconds it holds.
     async fn find(&self, host: &str, wanted: Wanted) -> (Known, u32) {
         let first = if wanted == Wanted::Any { Kind::A } else { Kind::Aaaa };
         let mut answer = self.ask(host, first).await;
@@ -261,11 +274,11 @@ impl<W: World> Shared<W> {
         (Err(ResolveError::NoName), seconds)
     }
 
-    /// Asks one upstream after the other, those that rest last, round after round with a wait
-    /// between rounds, until one speaks of the name or the tries are used up.
+    /// Asks one upstream after the other, those that rest last. Repeats this in rounds, with a wait
+    /// between rounds, until an upstream gives an answer about the name or the tries are used up.
     async fn ask(&self, host: &str, kind: Kind) -> Option<Answer> {
         let Ok(mut question) = Question::new(host, kind) else {
-            // No server can have it: it does not fit a question.
+            // The name does not fit a DNS query, so no server can have it.
             let (outcome, ttl_seconds) = (DnsOutcome::NoName, DNS_NEGATIVE_SECONDS_MAX);
             return Some(Answer { outcome, addresses: Vec::new(), ttl_seconds });
         };
@@ -288,8 +301,8 @@ impl<W: World> Shared<W> {
         None
     }
 
-    /// Between a half and the whole of `span_ms`, so that lookups that failed together do not come
-    /// back together.
+    /// Sleeps between a half and the whole of `span_ms`, so that lookups that failed together do
+    /// not come back together.
     async fn pause(&self, span_ms: u64) {
         let jitter_ms = self.world.random_u64() % (span_ms / 2 + 1);
         let until = self.world.now() + Duration::from_millis(span_ms - jitter_ms);
@@ -297,8 +310,8 @@ impl<W: World> Shared<W> {
     }
 }
 
-/// The address that `host` is, if it is one and no name. RFC 6761 6.3 has `localhost` and names
-/// under it be the loopback address without anyone being asked.
+/// Returns the address that `host` is, if it is an address and not a name. RFC 6761 6.3 lets
+/// `localhost` and names under it be the loopback address without a query.
 fn literal(host: &str) -> Option<IpAddr> {
     if let Some(inner) = host.strip_prefix('[') {
         return inner.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
@@ -309,7 +322,8 @@ fn literal(host: &str) -> Option<IpAddr> {
     host.ends_with(|last: char| last.is_ascii_digit()).then(|| host.parse().ok())?
 }
 
-/// Places for lookups under way: a place that is given back goes to who has waited longest.
+/// The places for lookups under way. A place that is given back goes to the caller that has waited
+/// longest.
 #[derive(Default)]
 struct Places {
     taken_count: Cell<usize>,

@@ -1,4 +1,4 @@
-//! The resolve stage: from a host to an address that may be spoken to, and to the rules of its
+//! The resolve stage: from a host to an address that may be contacted, and to the rules of its
 //! robots.txt. Owned by one core; nothing is shared.
 
 mod address;

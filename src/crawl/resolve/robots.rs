@@ -1,9 +1,15 @@
-//! robots.txt rules by origin, as a state machine without I/O.
+//! The rules of robots.txt by origin, as a state machine without I/O.
 //!
-//! An origin's life: 1. unknown, 2. asking (the shard fetches it), 3. ready for at most 24 hours
-//! (RFC 9309 2.4) or unreachable until a retry, 4. asked for again, with the validators of the old
-//! answer. While it is unreachable nothing of the origin may be fetched (RFC 9309 2.3.1.4),
-//! whatever an older answer said; after 30 days it counts as absent, and is asked for daily.
+//! The life of an origin:
+//!
+//! 1. Unknown.
+//! 2. Asking: the shard fetches the robots.txt.
+//! 3. Ready for at most 24 hours (RFC 9309 2.4), or unreachable until a retry.
+//! 4. Asked for again, with the validators of the old answer.
+//!
+//! While a robots.txt is unreachable nothing of the origin may be fetched (RFC 9309 2.3.1.4),
+//! whatever an older answer said. After 30 days without an answer it counts as absent, and is asked
+//! for daily.
 
 mod image;
 
@@ -15,13 +21,14 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
+/// What may be done with the origin now.
 #[derive(Clone)]
 pub enum RobotsState {
     Unknown,
-    /// Someone has gone to ask.
+    /// A robots.txt has been requested, and the answer is not there yet.
     Asking,
     Ready(Rc<Robots>),
-    /// It did not answer; the next try is due then.
+    /// The robots.txt did not answer. The next try is due at `retry_at`.
     Unreachable {
         retry_at: Time,
     },
@@ -30,41 +37,42 @@ pub enum RobotsState {
 /// What an answer led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RobotsTurn {
-    /// The origin may be crawled by its rules.
+    /// The origin may be crawled by the rules.
     Known,
-    /// It may not be crawled.
+    /// The origin may not be crawled.
     Shut,
-    /// Unreachable for so long that it counts as absent.
+    /// The robots.txt has been unreachable for so long that it counts as absent.
     Relaxed,
 }
 
-/// What [`RobotsCache::known`] tells.
+/// What [`RobotsCache::known`] returns.
 pub struct RobotsKnown {
-    /// When the last answer came, or failed to.
+    /// When the last request was answered or failed.
     pub answered: Time,
-    /// Since when it has not answered, and when it is tried again.
+    /// Since when there has been no answer, and when the next try is due.
     pub unreachable: Option<(Time, Time)>,
-    /// Of the last answer that was one.
+    /// The rules of the last request that was answered.
     pub rules: Option<Rc<Robots>>,
 }
 
-/// What a robots.txt said of its version: sent along when it is asked for again.
+/// The validators of a robots.txt. They are sent when it is requested again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RobotsVersion {
     pub etag: Option<Box<[u8]>>,
     pub last_modified: Option<Box<[u8]>>,
 }
 
+/// What is known of the robots.txt of each origin.
 pub struct RobotsCache {
     product_token: Box<str>,
     ttl: Duration,
-    /// Unreachable for this long is absent.
+    /// A robots.txt that has been unreachable for this long counts as absent.
     relax: Duration,
-    /// By origin, in full. The standard library's table: its hash has a random key.
+    /// By the full origin. The table is the standard library's, because its hash has a random key.
     entries: HashMap<Rc<str>, Entry>,
-    /// In the order they were answered, for eviction.
+    /// Origins in the order in which they were answered, for eviction.
     order: VecDeque<(Rc<str>, Time)>,
-    /// Most origins have no rules for us: they share one.
+    /// Most origins have no rules for us; all of them share this one.
     allow_all: Rc<Robots>,
     evicted_count: u64,
 }
@@ -72,16 +80,17 @@ pub struct RobotsCache {
 #[derive(Default)]
 struct Entry {
     is_asking: bool,
-    /// No page has been asked for on the strength of it yet.
+    /// No page has been requested by these rules yet.
     is_unused: bool,
-    /// The last answer that was one.
+    /// The rules of the last request that was answered.
     rules: Option<Rc<Robots>>,
     version: Option<Box<RobotsVersion>>,
-    /// When the last answer came, or failed to.
+    /// When the last request was answered or failed.
     answered: Time,
-    /// It came before the clock began, who knows when: it counts as old, and `answered` is zero.
+    /// The answer came before the clock began, at an unknown time. It counts as old, and `answered`
+    /// is zero.
     is_undated: bool,
-    /// Since when it has not answered, and when it is tried again.
+    /// Since when there has been no answer, and when the next try is due.
     unreachable: Option<(Time, Time)>,
 }
 
@@ -98,14 +107,15 @@ impl RobotsCache {
         }
     }
 
-    /// What is known of `origin` (`scheme://host[:port]`).
+    /// Returns what may be done with `origin` (`scheme://host[:port]`) now.
     pub fn state(&self, origin: &str, now: Time) -> RobotsState {
         let Some(entry) = self.entries.get(origin) else { return RobotsState::Unknown };
         if entry.is_asking {
             return RobotsState::Asking;
         }
-        // Where the delay is as long as rules last, they would be old whenever a page's turn came,
-        // and asked for again and again: an answer is good for one page at least.
+        // An answer is good for at least one page, however old it is. Without this, a host whose
+        // delay is as long as the lifetime of rules would have old rules whenever a page's turn
+        // came, and its robots.txt would be requested again and again.
         let is_recent = now.since(entry.answered) < self.ttl || entry.is_unused;
         let is_fresh = is_recent && !entry.is_undated;
         match (&entry.unreachable, &entry.rules) {
@@ -120,40 +130,40 @@ impl RobotsCache {
         }
     }
 
-    /// Someone goes to ask for it.
+    /// Notes that the robots.txt is being requested.
     pub fn ask(&mut self, origin: &str) {
         self.entry(origin).1.is_asking = true;
     }
 
-    /// A page of the origin was asked for, or denied, by its rules.
+    /// Notes that a page of the origin was requested, or denied, by its rules.
     pub fn used(&mut self, origin: &str) {
         if let Some(entry) = self.entries.get_mut(origin) {
             entry.is_unused = false;
         }
     }
 
-    /// The version of the rules that are known, old as they may be.
+    /// Returns the validators of the known rules, however old these are.
     pub fn version(&self, origin: &str) -> Option<&RobotsVersion> {
         let entry = self.entries.get(origin)?;
         entry.rules.as_ref().and(entry.version.as_deref())
     }
 
-    /// The Crawl-delay of the rules that are known, old as they may be: it holds while they are
-    /// asked for again.
+    /// Returns the Crawl-delay of the known rules, however old these are: it holds while they are
+    /// requested again.
     pub fn crawl_delay_ms(&self, origin: &str) -> Option<u64> {
         self.entries.get(origin)?.rules.as_ref()?.crawl_delay_ms()
     }
 
-    /// All that is known of `origin`, for people to read; `None` if nothing is.
+    /// Returns all that is known of `origin`, for reports; `None` if nothing is known.
     pub fn known(&self, origin: &str) -> Option<RobotsKnown> {
         let entry = self.entries.get(origin)?;
         let Entry { answered, unreachable, ref rules, .. } = *entry;
         Some(RobotsKnown { answered, unreachable, rules: rules.clone() })
     }
 
-    /// Whether what is known of `origin` must not be forgotten, for it could not be learnt again
-    /// without harm: it is being asked for, it does not answer, or rules that are good ask for a
-    /// Crawl-delay.
+    /// Reports whether what is known of `origin` must be kept, because it could not be learnt again
+    /// without harm: its robots.txt is being requested, it does not answer, or rules that are still
+    /// fresh ask for a Crawl-delay.
     pub fn is_binding(&self, origin: &str, now: Time) -> bool {
         self.entries.get(origin).is_some_and(|entry| {
             let has_delay = entry.rules.as_ref().is_some_and(|of| of.crawl_delay_ms().is_some());
@@ -162,28 +172,30 @@ impl RobotsCache {
         })
     }
 
-    /// Forgets rules that are not good any more.
+    /// Removes rules that are no longer fresh.
     pub fn forget_old(&mut self, origin: &str, now: Time) {
         if answered(self.entries.get(origin)).is_some_and(|since| now.since(since) >= self.ttl) {
             self.entries.remove(origin);
         }
     }
 
-    /// Unreachable for so long that another failure makes it count as absent.
+    /// Reports whether the robots.txt has been unreachable for so long that another failure makes
+    /// it count as absent.
     pub fn is_overdue(&self, origin: &str, now: Time) -> bool {
         let entry = self.entries.get(origin);
         let since = entry.and_then(|entry| entry.unreachable).map(|(since, _)| since);
         since.is_some_and(|since| self.is_relaxed(since, now))
     }
 
-    /// Nobody asks any more, and there is no answer: as before it was asked for.
+    /// Notes that a request for the robots.txt was abandoned without an answer. The state is then
+    /// as before the request.
     pub fn give_up(&mut self, origin: &str) {
         if let Some(entry) = self.entries.get_mut(origin) {
             entry.is_asking = false;
         }
     }
 
-    /// Takes the answer in. `retry_at` is when an unreachable one is asked for again.
+    /// Stores an answer. `retry_at` is when an unreachable robots.txt is requested again.
     pub fn answer(
         &mut self,
         origin: &str,
@@ -211,7 +223,7 @@ impl RobotsCache {
         } else if *answer == RobotsAnswer::Unchanged && entry.version.is_some() {
             entry.unreachable = None;
         } else {
-            // A 304 to a question that named no version is no answer either.
+            // A 304 to a request that named no version is no answer either.
             let since = entry.unreachable.map_or(now, |(since, _)| since);
             entry.unreachable = Some((since, retry_at));
             turn = if now.since(since) >= relax { RobotsTurn::Relaxed } else { RobotsTurn::Shut };
@@ -233,7 +245,7 @@ impl RobotsCache {
         self.evicted_count
     }
 
-    /// The entry of an origin, and the origin as it is kept.
+    /// Returns the entry of an origin, and the origin as the table holds it.
     fn entry(&mut self, origin: &str) -> (Rc<str>, &mut Entry) {
         let known = self.entries.get_key_value(origin).map(|(origin, _)| origin.clone());
         let origin = known.unwrap_or_else(|| origin.into());
@@ -252,7 +264,7 @@ impl RobotsCache {
         if says_nothing { self.allow_all.clone() } else { Rc::new(rules) }
     }
 
-    /// Forgets the oldest answer; false if there is none.
+    /// Evicts the oldest answer. Returns false if there is none.
     fn evict(&mut self) -> bool {
         while let Some((origin, since)) = self.order.pop_front() {
             if answered(self.entries.get(&origin)) == Some(since) {
@@ -266,7 +278,8 @@ impl RobotsCache {
 }
 
 impl RobotsVersion {
-    /// Short enough to be kept for years.
+    /// Returns the validators that are short enough to be kept for years, or `None` if there are
+    /// none.
     fn kept(self) -> Option<Box<RobotsVersion>> {
         let short = |value: Option<Box<[u8]>>| {
             value.filter(|value| value.len() <= ROBOTS_VALIDATOR_BYTES_MAX)

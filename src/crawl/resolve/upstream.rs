@@ -1,8 +1,8 @@
-//! The servers that look names up for us: where they are, and one question to one of them.
+//! The upstream resolvers that look names up for us: where they are, and one query to one of them.
 //!
-//! A question goes out over UDP from a socket of its own: the system draws its port, we draw its
-//! id, and only the server's datagrams reach it, so a forger has to guess some 30 bits in the
-//! time of one answer. An answer that did not fit is asked for again over TCP.
+//! A query goes out over UDP from a socket of its own. The system draws the port, we draw the id,
+//! and only the server's datagrams reach the socket, so a forger has to guess some 30 bits in the
+//! time of one answer. If an answer was truncated, the query is repeated over TCP.
 //!
 //! Owned by the resolver of one core.
 
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 pub const DNS_PORT: u16 = 53;
 
-/// The name servers of a resolv.conf(5), in its order, at most [`DNS_UPSTREAM_COUNT_MAX`]. Lines
-/// that name none are skipped, as the C library does; an empty list means that there was none at
-/// all, and what to do then is the caller's choice.
+/// Returns the name servers of a resolv.conf(5), in its order, at most [`DNS_UPSTREAM_COUNT_MAX`].
+/// Lines that name no server are skipped, as the C library does. An empty list means that the file
+/// names no server at all; the caller decides what to do then.
 pub fn from_resolv_conf(bytes: &[u8]) -> Vec<SocketAddr> {
     let servers = bytes.split(|byte| *byte == b'\n').filter_map(|line| {
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -30,7 +30,8 @@ pub fn from_resolv_conf(bytes: &[u8]) -> Vec<SocketAddr> {
     servers.take(DNS_UPSTREAM_COUNT_MAX).collect()
 }
 
-/// `1.2.3.4`, `2001:db8::1` or `fe80::1%3`. A zone by name is not known here, so it is refused.
+/// Parses `1.2.3.4`, `2001:db8::1` or `fe80::1%3`. A zone by name is not known here, so it is
+/// refused.
 fn server(text: &str) -> Option<SocketAddr> {
     if let Some((address, zone)) = text.split_once('%') {
         let address = SocketAddrV6::new(address.parse().ok()?, DNS_PORT, 0, zone.parse().ok()?);
@@ -39,7 +40,7 @@ fn server(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(text.parse().ok()?, DNS_PORT))
 }
 
-/// One name and one kind of address, in wire form. The id is drawn anew each time it is asked.
+/// One name and one kind of address, as a DNS query. Its id is drawn anew for each request.
 pub(super) struct Question<'a> {
     host: &'a str,
     kind: Kind,
@@ -64,10 +65,10 @@ impl Question<'_> {
     }
 }
 
-/// One server, and whether it has been answering.
+/// One upstream resolver, and whether it has been answering.
 pub(super) struct Upstream {
     at: SocketAddr,
-    /// Questions in a row that met silence.
+    /// Queries in a row without an answer.
     silence_count: Cell<u32>,
     rests_until: Cell<Time>,
 }
@@ -77,13 +78,14 @@ impl Upstream {
         Upstream { at, silence_count: Cell::new(0), rests_until: Cell::new(Time::ZERO) }
     }
 
-    /// True while it is better to ask others first: it has been silent lately.
+    /// Reports whether it is better to ask other upstreams first, because this one has been silent
+    /// lately.
     pub fn is_resting(&self, now: Time) -> bool {
         now < self.rests_until.get()
     }
 
-    /// The server's word on the question: found, no such name or no such address. `None` if it
-    /// gave none in time, or one that says nothing about the name.
+    /// Returns the server's answer to the query: found, no such name or no such address. Returns
+    /// `None` if no answer came in time, or only one that says nothing about the name.
     pub async fn ask<W: World>(
         &self,
         world: &W,
@@ -121,11 +123,11 @@ impl Upstream {
             let (message, _) = socket.receive(deadline).await?;
             match question.read(&message, id) {
                 Ok(answer) => return Ok(answer),
-                // It is the reply to our question, and another will be no better.
+                // This is the reply to our query, and another one would be no better.
                 Err(DnsError::AliasLimit | DnsError::TooManyRecords) => {
                     return Ok(without_addresses(DnsOutcome::ServerFailure));
                 }
-                // Late, damaged or forged: the true one may still come.
+                // A late, damaged or forged datagram: the true answer may still come.
                 Err(_) => {}
             }
         }
@@ -150,7 +152,7 @@ impl Upstream {
         while let Some(chunk) = stream.receive(deadline).await? {
             match reader.push(&mut &chunk[..]) {
                 Ok(None) => {}
-                // One question, one answer: the first message is it or there is none.
+                // One query has one answer: if the first message is not it, there is none.
                 Ok(Some(message)) => {
                     return Ok(question.read(message, id).unwrap_or_else(|_| unusable()));
                 }
@@ -166,7 +168,7 @@ impl Upstream {
                 self.silence_count.set(0);
                 self.rests_until.set(Time::ZERO);
             }
-            // Our own want of sockets says nothing about the server.
+            // Our own lack of sockets says nothing about the server.
             Some(NetError::Exhausted) => {}
             Some(_) => {
                 self.silence_count.set(self.silence_count.get().saturating_add(1));

@@ -1,14 +1,16 @@
-//! Lines of a file that nobody vouches for: of any length, held in bounded memory.
+//! Reads the lines of an untrusted file. Lines may have any length; memory is bounded.
 
 use std::io::{self, BufRead};
 
+/// One line of the file.
 pub enum Line<'a> {
-    /// Without its line break.
+    /// A whole line, without its line break.
     Whole(&'a [u8]),
-    /// The start of a line over the limit; the rest was skipped.
+    /// The start of a line that is longer than the limit. The rest of the line was skipped.
     TooLong(&'a [u8]),
 }
 
+/// Reads lines and keeps at most `line_bytes_max` bytes of each.
 pub struct LineReader<R> {
     reader: R,
     line_bytes_max: usize,
@@ -21,7 +23,7 @@ impl<R: BufRead> LineReader<R> {
         LineReader { reader, line_bytes_max, line: Vec::new(), line_number: 0 }
     }
 
-    /// The next line and its number, from one.
+    /// Returns the next line and its number, counted from one.
     pub fn next_line(&mut self) -> io::Result<Option<(usize, Line<'_>)>> {
         self.line.clear();
         let (mut any, mut too_long) = (false, false);

@@ -1,8 +1,9 @@
 //! Seeds: the URLs a crawl begins with, from the command line and from files.
 //!
-//! Lines flow in; normalised [`Url`]s flow out, and beside them every [`SeedProblem`] with its file
-//! and line, so that a bad seed costs itself and not the crawl. Memory is bounded: lines, seeds and
-//! the problems that are kept. Runs on the control thread, before the first shard starts.
+//! This module owns the seeds taken so far. Lines flow in. Normalised [`Url`]s flow out, and with
+//! them every [`SeedProblem`] with its file and line, so that a bad seed is left out and the crawl
+//! still begins. Memory is bounded: the length of a line, the number of seeds and the number of
+//! problems that are kept. The code runs on the control thread, before the first shard starts.
 
 pub mod lines;
 mod public;
@@ -17,7 +18,7 @@ use std::fmt;
 use std::io::{self, BufRead};
 use std::rc::Rc;
 
-/// The seeds taken so far, and what was wrong with the others.
+/// The seeds taken so far, and the problems with the others.
 pub struct Seeds {
     normaliser: Normaliser,
     urls: Vec<Url>,
@@ -25,10 +26,10 @@ pub struct Seeds {
     problem_count: usize,
 }
 
-/// Where a seed stood.
+/// Where a seed was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The nth on the command line, from one.
+    /// The position on the command line, counted from one.
     Argument(usize),
     File {
         name: Rc<str>,
@@ -36,7 +37,7 @@ pub enum Place {
     },
 }
 
-/// Something to tell the operator about one seed.
+/// A message to the operator about one seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeedProblem {
     pub place: Place,
@@ -45,14 +46,15 @@ pub struct SeedProblem {
     pub fault: SeedFault,
 }
 
+/// What is wrong with a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeedFault {
     Url(UrlError),
     NotUtf8,
     LineTooLong,
-    /// More than [`SEED_COUNT_MAX`]; this one and all after it are not taken.
+    /// There are more than [`SEED_COUNT_MAX`] seeds. This one and all after it are not taken.
     TooMany,
-    /// It had no scheme and was taken as http: a notice, not an error.
+    /// The seed had no scheme and was taken as http. This is a notice, not an error.
     SchemeAssumed(Url),
 }
 
@@ -67,8 +69,9 @@ impl Seeds {
         }
     }
 
-    /// A URL a line; blank lines and comments from `#` on (at the start or after a blank) are
-    /// skipped. Fails only if `reader` does; what was read until then is taken.
+    /// Takes one URL from each line. Blank lines are skipped, and so are comments: from a `#` at
+    /// the start of a line or after a blank to the end of the line. Fails only if `reader` fails;
+    /// what was read until then is taken.
     pub fn add_lines(&mut self, name: &str, reader: impl BufRead) -> io::Result<()> {
         let name: Rc<str> = name.into();
         let mut lines = LineReader::new(reader, SEED_LINE_BYTES_MAX);
@@ -93,12 +96,12 @@ impl Seeds {
         self.urls
     }
 
-    /// The first [`SEED_PROBLEM_COUNT_MAX`] problems, in order.
+    /// Returns the first [`SEED_PROBLEM_COUNT_MAX`] problems, in order.
     pub fn problems(&self) -> &[SeedProblem] {
         &self.problems
     }
 
-    /// All problems, also those that were not kept.
+    /// Returns the number of all problems, including those that were not kept.
     pub fn problem_count(&self) -> usize {
         self.problem_count
     }
@@ -143,8 +146,8 @@ impl Seeds {
     }
 }
 
-/// `example.org/x` and `localhost:8080` as http URLs. Not `word`, `/path` or `mailto:a@b`: what has
-/// neither a dot nor a port is no host that someone meant.
+/// Reads `example.org/x` and `localhost:8080` as http URLs. Returns `None` for `word`, `/path` and
+/// `mailto:a@b`: a text with neither a dot nor a port is hardly meant as a host.
 fn with_scheme(text: &str) -> Option<Url> {
     let end = text.find(['/', '?', '#']).unwrap_or(text.len());
     let authority = &text[..end];
@@ -161,7 +164,7 @@ fn with_scheme(text: &str) -> Option<Url> {
 }
 
 impl SeedProblem {
-    /// A notice about a seed that was taken all the same.
+    /// Reports whether this is only a notice: the seed was taken all the same.
     pub fn is_notice(&self) -> bool {
         matches!(self.fault, SeedFault::SchemeAssumed(_))
     }
@@ -176,7 +179,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// `seeds.txt:3: not a valid URL: http://[`: fit for a terminal.
+/// Writes a line like `seeds.txt:3: not a valid URL: http://[`. It is safe to print on a terminal.
 impl fmt::Display for SeedProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: ", self.place)?;

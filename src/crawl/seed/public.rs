@@ -1,4 +1,5 @@
-//! Which seeds lead to other people's servers: those need a contact in the User-Agent.
+//! Which seeds lead to other people's servers. A crawl of such seeds needs a contact in the
+//! User-Agent.
 
 use crate::proto::url::{HostKind, Url};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,8 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// Names that never lead to a public host (RFC 6761 6, RFC 8375).
 const RESERVED: [&str; 5] = ["test", "localhost", "invalid", "example", "home.arpa"];
 
-/// False for loopback and private addresses and for names reserved for tests. Where a name leads is
-/// not looked up: in doubt a seed is public.
+/// Reports whether `url` leads to a public server. This is false for loopback and private addresses
+/// and for names reserved for tests. Names are not resolved: if in doubt, a seed counts as public.
 pub fn is_public(url: &Url) -> bool {
     match url.host_kind() {
         HostKind::Ipv4(address) => is_public_v4(address),

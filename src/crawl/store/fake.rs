@@ -1,5 +1,5 @@
-//! A world for the store's own tests: an executor that polls only what was woken, a clock that
-//! jumps to the next timer when all are asleep, and files in memory that know what was synced.
+//! A world for the store's own tests: an executor that polls only woken tasks, a clock that jumps
+//! to the next timer when all tasks sleep, and files in memory that know what was synced.
 
 use crate::base::{Time, WallTime};
 use crate::io::{Clock, Disk, DiskError, File, Random, Spawn};
@@ -77,7 +77,8 @@ impl Flag {
 }
 
 impl Fake {
-    /// Runs until `future` is done. Panics if all sleep and no timer is set: a lost wake-up.
+    /// Runs until `future` is done. Panics if all tasks sleep and no timer is set, which means that
+    /// a wake-up was lost.
     pub(super) fn run<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let flag = Flag::new();
@@ -90,12 +91,13 @@ impl Fake {
                 return value;
             }
             if !self.run_tasks() && !woken {
-                assert!(self.fire_timer(), "all asleep for ever");
+                assert!(self.fire_timer(), "all tasks sleep and no timer is set");
             }
         }
     }
 
-    /// Polls `future` and all tasks until nothing moves without the clock; whether it is done.
+    /// Polls `future` and all tasks until nothing can go on without the clock. Returns the result
+    /// if `future` is done.
     pub(super) fn settle<T>(&self, future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let flag = Flag::new();
         let mut future = future;
@@ -117,12 +119,12 @@ impl Fake {
         self.0.tasks.borrow().len()
     }
 
-    /// The next operation of this name fails so.
+    /// Makes the next operation of this name fail with `error`.
     pub(super) fn fail_next(&self, operation: &'static str, error: DiskError) {
         self.0.faults.borrow_mut().push((operation, error));
     }
 
-    /// Appends wait until this is undone.
+    /// Makes appends wait, until it is called with false.
     pub(super) fn hold_appends(&self, held: bool) {
         self.0.held.set(held);
         self.0.held_wakers.take().into_iter().for_each(Waker::wake);
@@ -141,7 +143,7 @@ impl Fake {
         self.0.files.borrow_mut().insert(path.into(), Rc::new(RefCell::new(data)));
     }
 
-    /// The world after a power cut: of each file what was synced, and `torn` more bytes.
+    /// Returns the world after a power cut: the synced part of each file, and `torn` more bytes.
     pub(super) fn after_crash(&self, torn: usize) -> Fake {
         let next = Fake::default();
         next.0.now.set(self.0.now.get());
@@ -185,7 +187,7 @@ impl Fake {
         true
     }
 
-    /// Every operation gives way once, as a disk would, then fails if it was told to.
+    /// Yields once, as an operation of a disk does, then fails if it was told to.
     async fn operate(&self, operation: &str) -> Result<(), DiskError> {
         self.yield_now().await;
         let mut faults = self.0.faults.borrow_mut();
@@ -307,7 +309,7 @@ impl File for FakeFile {
         })
         .await;
         let result = self.world.operate("append").await;
-        // A failed append leaves half of its bytes.
+        // A failed append leaves half of its bytes in the file.
         let written = &bytes[from..];
         let len = if result.is_ok() { written.len() } else { written.len() / 2 };
         self.data.borrow_mut().bytes.extend_from_slice(&written[..len]);

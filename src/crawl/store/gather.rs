@@ -1,5 +1,5 @@
-//! The store's part that touches no disk: records into the filling buffer, index lines beside them,
-//! and the decision when a buffer is full and when a file is.
+//! The part of the store that touches no disk: it writes records into the filling buffer and index
+//! lines beside them, and decides when a buffer is full and when a file is full.
 
 use super::series::Stem;
 use super::{Position, StoreSettings, StoredPage};
@@ -11,46 +11,48 @@ use crate::proto::warc::{
     CdxjLine, PayloadDigest, Record, RecordId, RecordKind, RecordWriter, RefersTo,
 };
 
-/// Bytes for one file, in order; with the file's index if they are its last.
+/// Bytes for one file, in order, with the index of the file if they are its last.
 pub(super) struct Batch {
     pub(super) stem: Stem,
     pub(super) bytes: Vec<u8>,
-    /// Where they start: what is before is there to lay them out.
+    /// Where the batch starts in `bytes`. The bytes before it only align the buffer.
     pub(super) from: usize,
     /// The series' byte count after this batch.
     pub(super) mark: u64,
     pub(super) ends_file: Option<Index>,
 }
 
-/// What a batch takes along.
+/// How much of the filling buffer goes into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seal {
-    /// Whole blocks of the file: what is behind them begins the next batch. The disk takes them in
-    /// one write; a rest takes another through the page cache, and its block one more later. At
-    /// full load each is noticed a turn of the core after it has ended: 16 MB took 36 ms at the
-    /// median in three writes, and take 14.5 in one.
+    /// Whole blocks of the file; the rest begins the next batch. The disk takes whole blocks in one
+    /// write. A rest needs another write through the page cache, and its block needs one more
+    /// later. At full load the end of each write is noticed one turn of the core late: 16 MB took
+    /// 36 ms at the median in three writes, and take 14.5 ms in one.
     Blocks,
+    /// All of the buffer.
     All,
-    /// All, and the file with it.
+    /// All of the buffer, and the file ends with it.
     EndFile,
 }
 
-/// The index lines of a file, in one allocation that is sorted only at the end.
+/// The index lines of a file, in one allocation that is sorted only when the file ends.
 #[derive(Default)]
 pub(super) struct Index {
     text: Vec<u8>,
 }
 
+/// Gathers the records of one shard into buffers.
 pub(super) struct Gatherer {
     settings: StoreSettings,
     shard: u16,
     next_serial: u32,
-    /// Files begun by this process.
+    /// The number of files that this process has begun.
     begun_count: u64,
     writer: RecordWriter,
     file: Option<FileUnderWay>,
     buffer: Vec<u8>,
-    /// Where what was gathered starts in the buffer.
+    /// Where the gathered records start in the buffer.
     from: usize,
     mark: u64,
 }
@@ -63,8 +65,8 @@ struct FileUnderWay {
     index: Index,
 }
 
-/// As large as it gets, but for a last record of unusual size: one that grew would be moved, from
-/// page to page that nobody has touched yet.
+/// Returns an empty buffer with its full capacity, so that only a last record of unusual size makes
+/// it grow. A buffer that grows is moved to pages that have never been touched.
 pub(super) fn new_buffer() -> Vec<u8> {
     Vec::with_capacity(WRITE_BUFFER_BYTES + WRITE_BUFFER_OVER_BYTES)
 }
@@ -78,7 +80,7 @@ impl Index {
         self.text.len()
     }
 
-    /// The lines in byte order, in pieces of about a write buffer each.
+    /// Returns the lines in byte order, in pieces of about a write buffer each.
     pub(super) fn sorted_pieces(&self) -> impl Iterator<Item = Vec<u8>> {
         let mut starts = vec![0];
         starts.extend(memchr::memchr_iter(b'\n', &self.text).map(|end| end + 1));
@@ -111,7 +113,8 @@ impl Gatherer {
         self.begun_count
     }
 
-    /// Appends a page's records to the buffer, behind a warcinfo if they are a file's first.
+    /// Appends the records of a page to the buffer, behind a warcinfo record if they are the first
+    /// of their file.
     pub(super) fn gather(
         &mut self,
         page: &StoredPage<'_>,
@@ -119,7 +122,7 @@ impl Gatherer {
         random: impl Fn() -> u64,
     ) -> Position {
         check(page);
-        debug_assert!(!self.is_full(), "sealed first");
+        debug_assert!(!self.is_full(), "a full buffer is sealed before more is gathered");
         let id = || RecordId::from_random(random(), random());
         self.lay_out(self.file_rest_len());
         let before = self.buffer.len();
@@ -168,7 +171,8 @@ impl Gatherer {
         Position { serial, offset, length, mark: self.mark }
     }
 
-    /// No more goes into this buffer, or into this file: it must be sealed first.
+    /// Reports whether the buffer or the file is full, so that the buffer must be sealed before
+    /// more is gathered.
     pub(super) fn is_full(&self) -> bool {
         self.buffer.len() - self.from >= WRITE_BUFFER_BYTES || self.file_is_full()
     }
@@ -185,8 +189,8 @@ impl Gatherer {
         self.mark
     }
 
-    /// Takes what was gathered, and goes on in `empty`; gives it back if there is nothing to write
-    /// and no file to end.
+    /// Takes what was gathered and goes on in `empty`. Returns `empty` as the error if there is
+    /// nothing to write and no file to end.
     pub(super) fn seal(&mut self, empty: Vec<u8>, seal: Seal) -> Result<Batch, Vec<u8>> {
         debug_assert!(empty.is_empty());
         let ends = seal == Seal::EndFile || self.file_is_full();
@@ -208,14 +212,14 @@ impl Gatherer {
         Ok(Batch { stem, bytes, from, mark, ends_file })
     }
 
-    /// What stands behind the last whole block of the file.
+    /// Returns the number of bytes behind the last whole block of the file.
     fn file_rest_len(&self) -> usize {
         let file_bytes = self.file.as_ref().map_or(0, |file| file.bytes);
         (file_bytes % DIRECT_BLOCK_BYTES as u64) as usize
     }
 
-    /// An empty buffer is begun where the disk can take it from without a copy: as far behind a
-    /// block's start in memory as in the file. One that grows meanwhile moves, and is copied.
+    /// Begins an empty buffer so that the disk can take it without a copy: as far behind the start
+    /// of a block in memory as in the file. A buffer that grows later is moved, and then copied.
     fn lay_out(&mut self, behind_block: usize) {
         if self.buffer.is_empty() && self.buffer.capacity() >= WRITE_BUFFER_BYTES {
             let block = self.buffer.as_ptr().align_offset(DIRECT_BLOCK_BYTES);
@@ -230,7 +234,7 @@ impl Gatherer {
         })
     }
 
-    /// Names the next file and puts its warcinfo into the buffer.
+    /// Names the next file and writes its warcinfo record into the buffer.
     fn begin_file(&mut self, wall: WallTime, id: RecordId) -> FileUnderWay {
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -245,7 +249,8 @@ impl Gatherer {
     }
 }
 
-/// What the caller promised about the page: a breach is a mistake in the crawler, not in the page.
+/// Checks what the caller promises about a page. A breach is a mistake in the crawler, not in the
+/// page.
 fn check(page: &StoredPage<'_>) {
     assert!(page.head_len <= page.response.len(), "a head is part of its response");
     debug_assert!(
@@ -274,7 +279,8 @@ fn index_page(file: &mut FileUnderWay, page: &StoredPage<'_>, offset: u64, lengt
     });
 }
 
-/// The host's name is left out: a published archive need not say where it was made.
+/// Returns the fields of the warcinfo record. The name of the machine is left out, because a
+/// published archive need not say where it was made.
 fn warcinfo_fields(settings: &StoreSettings) -> String {
     let mut fields = concat!(
         "software: nephila/",

@@ -1,19 +1,22 @@
 //! The last stage: pages become WARC records on disk, and every request becomes a line in a log.
 //!
-//! Owns the shard's WARC file series, the CDXJ index beside each file, and the request log. In: a
-//! [`StoredPage`] as fetched and judged. Out: a [`Position`], and later the promise that it
-//! survives a power cut ([`WarcStore::durable`]). One of each per core; nothing is shared.
+//! Owns the shard's series of WARC files, the CDXJ index beside each file, and the request log. A
+//! [`StoredPage`] flows in, as fetched and judged. A [`Position`] flows out, and later the promise
+//! that the page survives a power cut ([`WarcStore::durable`]). There is one store per core;
+//! nothing is shared.
 //!
-//! A record's life:
-//! 1. gathered: in the filling buffer, its position known ([`WarcStore::write`] returns);
-//! 2. flushed: appended to the open file by the writer task, buffer by buffer;
-//! 3. synced: durable. Only now is the page completed;
-//! 4. closed: its file was full, is synced, indexed and renamed from `.open` to its final name.
+//! The life of a record:
+//! 1. Gathered: the record is in the buffer that is being filled, and its position is known
+//!    ([`WarcStore::write`] returns).
+//! 2. Flushed: the writer task has appended its buffer to the open file.
+//! 3. Synced: the record is durable. Only now is the page completed.
+//! 4. Closed: the record's file was full, is synced, indexed and renamed from `.open` to its final
+//!    name.
 //!
-//! Invariants: a page's records are in one file, the response first. A file without `.open` at its
-//! end is whole, has its index beside it and is never written again. What is not proven durable is
-//! still in memory: after a failed write or sync it is written again, behind the last byte that was
-//! synced, so a disk that comes back costs no record and no position.
+//! Invariants: a page's records are in one file, the response first. A file whose name does not end
+//! in `.open` is complete, has its index beside it and is never written again. What is not proven
+//! durable is still in memory. After a failed write or sync it is written again, behind the last
+//! byte that was synced, so a disk that recovers costs no record and no position.
 
 #[cfg(test)]
 mod fake;
@@ -39,25 +42,26 @@ use crate::proto::warc::{Sha1, Truncated};
 use std::fmt;
 use std::net::SocketAddr;
 
-/// What the store needs of a world: no network.
+/// The parts of a world that the store needs, which do not include the network.
 pub trait StoreWorld: Clock + Random + Spawn + Disk + Clone + 'static {}
 
 impl<W: Clock + Random + Spawn + Disk + Clone + 'static> StoreWorld for W {}
 
-/// What an operator may set. Ranges are checked by `config`.
+/// What an operator may set. The ranges are checked by `config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// 0 stores records uncompressed in gzip members, 1 to 9 deflate them.
+    /// 0 stores records uncompressed in gzip members; 1 to 9 deflate them.
     pub deflate_level: u8,
-    /// Also digest whole response blocks: a second SHA-1 pass, 15 us for a page of 25 KB.
+    /// Whether whole response blocks get a digest too: a second SHA-1 pass, 15 us for a page of 25
+    /// KB.
     pub block_digest: bool,
-    /// A file is closed once it is this long, and the next begun.
+    /// A file of this length is closed, and the next one is begun.
     pub roll_bytes: u64,
-    /// A sync at least every so many bytes, ...
+    /// A sync is due once this many bytes have been written since the last one.
     pub sync_bytes: u64,
-    /// ... and at least so long after a record was gathered.
+    /// A sync is due this long after a record was gathered, if none has come before.
     pub sync_ms: u64,
-    /// For the warcinfo records: who crawls, and by what rules.
+    /// For the warcinfo records: who crawls, and by which rules.
     pub user_agent: String,
     pub contact: String,
     pub robots_policy: String,
@@ -78,7 +82,7 @@ impl Default for StoreSettings {
     }
 }
 
-/// A page as it goes to disk. Borrowed: nothing is copied before the write buffer.
+/// A page as it goes to disk. All is borrowed, so nothing is copied before the write buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredPage<'a> {
     pub url: &'a Url,
@@ -86,52 +90,56 @@ pub struct StoredPage<'a> {
     /// When the request was sent.
     pub at: WallTime,
     pub request_head: &'a [u8],
-    /// The final response as received: from its status line on, transfer coding included.
+    /// The final response from its status line on. The transfer coding is removed, unless
+    /// `transfer_coded` says otherwise.
     pub response: &'a [u8],
-    /// Bytes of `response` up to and including the empty line.
+    /// The length of the head in `response`, up to and including the empty line.
     pub head_len: usize,
-    /// Of the payload: transfer coding removed, content coding kept.
+    /// The digest of the payload: transfer coding removed, content coding kept.
     pub payload_digest: Sha1,
     pub transfer_coded: bool,
     pub content_coded: bool,
     pub truncated: Option<Truncated>,
-    /// The payload is stored already, there: only the head is stored again.
+    /// Where the payload is stored already, if it is. Then only the head is stored again.
     pub revisit_of: Option<&'a Original>,
     pub status: u16,
     /// The media type without parameters; empty if the server gave none.
     pub mime: &'a str,
     pub simhash: Option<u64>,
     pub near: Option<u64>,
-    /// Why the content coding could not be undone, as the index spells it.
+    /// Why the content coding could not be decoded, as the index spells it.
     pub undecoded: Option<&'static str>,
-    /// Of a page with more than are followed.
+    /// The number of links that were left out, if the page has more links than are followed.
     pub links_left_out: u32,
 }
 
-/// Where a page's response (or revisit) record lies.
+/// Where the response (or revisit) record of a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Which file of this shard's series.
+    /// The number of the file in this shard's series.
     pub serial: u32,
     pub offset: u64,
     pub length: u64,
-    /// The series' byte count after this page's records: durable once the store is synced so far.
+    /// The byte count of the series after this page's records. The page is durable once the store
+    /// is synced up to it.
     pub mark: u64,
 }
 
+/// Why something could not be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreError {
-    /// The store stands still until [`WarcStore::recover`], and holds what is not durable.
+    /// The disk failed. The store stands still until [`WarcStore::recover`], and keeps what is not
+    /// durable.
     Disk {
         doing: &'static str,
         error: DiskError,
     },
-    /// A file of the crawl's state is not what was written; nothing of it is used.
+    /// A file of the crawl's state is not what was written. Nothing of it is used.
     Damaged {
         name: String,
         what: &'static str,
     },
-    /// A response beyond [`crate::base::limits::WARC_RECORD_BYTES_MAX`].
+    /// The response is longer than [`crate::base::limits::WARC_RECORD_BYTES_MAX`].
     TooLarge,
     Closed,
 }

@@ -1,21 +1,24 @@
-//! `requests/shard-NN.log`: what was asked when, one line a request; the input of `nephila audit`.
+//! `requests/shard-NN.log`: which requests were made when, one line for each request. It is the
+//! input of `nephila audit`.
 //!
-//! Fields, separated by one space: monotonic nanoseconds of the start, wall time, host, address,
-//! method, URL, status, outcome, body bytes, total milliseconds; `-` where there is none. Lines
-//! that begin with `#` are remarks: `# start MONOTONIC_NS UNIX_NS DATE` at each start of the
-//! process (the monotonic clock may have begun anew: the wall clock says how far apart they are),
-//! with ` resumed` behind it where the crawl is an earlier one's, which may have died before it had
-//! a line here; `# end MONOTONIC_NS UNIX_NS DATE` where a process has ended with all of its lines
-//! written; and `# unproven BYTES` where a sync failed: lines from that byte of the file on may
-//! be missing after a power cut.
+//! The fields are separated by one space: monotonic nanoseconds of the start, wall time, host,
+//! address, method, URL, status, outcome, body bytes, total milliseconds. A `-` stands for a
+//! missing value. Lines that begin with `#` are remarks:
+//!
+//! - `# start MONOTONIC_NS UNIX_NS DATE` at each start of the process. The monotonic clock may have
+//!   begun anew; the wall clock then says how much time lies between. If the crawl is resumed,
+//!   ` resumed` follows: the earlier process may have died before it had a line here.
+//! - `# end MONOTONIC_NS UNIX_NS DATE` where a process has ended with all of its lines written.
+//! - `# unproven BYTES` where a sync failed: lines from that byte of the file on may be missing
+//!   after a power cut.
 //!
 //! `requests/dead-NN.log` beside it has a line for each URL that was given up: wall time, outcome,
 //! tries, depth, how it was found, URL.
 //!
-//! Lines gather in a buffer, and a spawned task appends it when it is full, so that a request waits
-//! for the log only if the disk falls two buffers behind or fails; then the buffers are kept until
-//! [`RequestLog::recover`]. Handed to the operating system once a second and synced only when
-//! asked: a power cut costs the last lines. Nothing but the audit reads them.
+//! Lines gather in a buffer, and a spawned task appends the buffer when it is full. So a request
+//! waits for the log only if the disk is two buffers behind or fails; after a failure the buffers
+//! are kept until [`RequestLog::recover`]. Lines are handed to the operating system once a second
+//! and synced only when asked, so a power cut costs the last lines. Only the audit reads them.
 
 use super::{StoreError, StoreWorld};
 use crate::base::limits::{REQUEST_LOG_BUFFER_BYTES, REQUEST_LOG_CHECK_BYTES};
@@ -30,12 +33,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// One request, when all is known of it.
+/// One request after its end.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLine<'a> {
     pub started: Time,
     pub at: WallTime,
-    /// `None` if no connection was tried.
+    /// `None` if no connection was attempted.
     pub address: Option<SocketAddr>,
     pub method: &'a str,
     pub url: &'a Url,
@@ -45,21 +48,21 @@ pub struct RequestLine<'a> {
     pub total_ms: u64,
 }
 
-/// A URL given up for good.
+/// A URL that was given up for good.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadLetter<'a> {
     pub at: WallTime,
     pub outcome: Outcome,
-    /// Requests made for it, or for its robots.txt.
+    /// The number of requests made for the URL, or for its robots.txt.
     pub tries: u8,
     pub depth: u16,
     pub via: Via,
     pub url: &'a Url,
 }
 
-/// What a log has lines of.
+/// A value that is written to a log as one line.
 pub trait LogLine {
-    /// Appends the line, with its end.
+    /// Appends the line and its line break.
     fn push(&self, out: &mut Vec<u8>);
 }
 
@@ -76,7 +79,7 @@ impl LogLine for DeadLetter<'_> {
 
 impl LogLine for RequestLine<'_> {
     fn push(&self, out: &mut Vec<u8>) {
-        // One a request: without `fmt`, which took a microsecond of it.
+        // There is one line for each request, so this avoids `fmt`, which took a microsecond of it.
         text::push_number(out, self.started.0);
         out.push(b' ');
         text::push_date(out, self.at);
@@ -106,13 +109,14 @@ impl LogLine for RequestLine<'_> {
     }
 }
 
+/// A log that one shard writes.
 pub struct RequestLog<W: StoreWorld> {
     world: W,
     file: Rc<W::File>,
     state: Rc<RefCell<State>>,
 }
 
-/// Which process of a crawl writes.
+/// Whether the process that writes is the first of its crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     First,
@@ -122,11 +126,12 @@ pub enum Life {
 #[derive(Default)]
 struct State {
     buffer: Vec<u8>,
-    /// The other buffer, while it is not with the disk.
+    /// The other buffer, while no task is appending it.
     spare: Vec<u8>,
     appending: bool,
+    /// The length of the file up to the last append without an error.
     good_bytes: u64,
-    /// So many bytes of the file are proven durable.
+    /// The length of the file that is proven durable.
     synced_bytes: u64,
     failed: Option<StoreError>,
     /// The remark that ends the log is written.
@@ -135,12 +140,12 @@ struct State {
 }
 
 impl<W: StoreWorld> RequestLog<W> {
-    /// Opens the shard's log of requests behind its last whole line.
+    /// Opens the shard's request log behind its last whole line.
     pub async fn open(world: &W, shard: u16, life: Life) -> Result<RequestLog<W>, StoreError> {
         RequestLog::open_as(world, "shard", shard, life).await
     }
 
-    /// Opens the shard's log of URLs given up.
+    /// Opens the shard's log of URLs that were given up.
     pub async fn open_dead(world: &W, shard: u16, life: Life) -> Result<RequestLog<W>, StoreError> {
         RequestLog::open_as(world, "dead", shard, life).await
     }
@@ -169,7 +174,8 @@ impl<W: StoreWorld> RequestLog<W> {
         Ok(RequestLog { world: world.clone(), file, state })
     }
 
-    /// Adds a line; waits while the disk is two buffers behind, however long it takes to come back.
+    /// Adds a line. Waits while the disk is two buffers behind, however long the disk takes to
+    /// recover.
     pub async fn write(&self, line: &impl LogLine) {
         let has_room = |state: &State| state.buffer.len() < 2 * REQUEST_LOG_BUFFER_BYTES;
         self.wait(|state| has_room(state).then_some(())).await;
@@ -183,15 +189,15 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    /// Begins to hand all lines to the operating system: a process that is killed loses those of
-    /// the last second, and not a buffer full.
+    /// Begins to hand all lines to the operating system. Called once a second: a killed process
+    /// loses the lines of the last second and not a whole buffer.
     pub fn begin_flush(&self) {
         if !self.state.borrow().buffer.is_empty() {
             self.begin_append();
         }
     }
 
-    /// Why the log stands still, if it does.
+    /// Returns why the log stands still, if it does.
     pub fn failure(&self) -> Option<StoreError> {
         self.state.borrow().failed.clone()
     }
@@ -211,7 +217,7 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    /// Makes all lines durable, but for those that an earlier failure has left unproven.
+    /// Makes all lines durable, except those that an earlier failure has left unproven.
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.flush().await?;
         let good_bytes = self.state.borrow().good_bytes;
@@ -231,7 +237,7 @@ impl<W: StoreWorld> RequestLog<W> {
         }
     }
 
-    /// Ends the log with a remark that it lacks no line. May be called again if the disk refused.
+    /// Ends the log with a remark that no line is missing. May be called again if the disk refused.
     pub async fn close(&self) -> Result<(), StoreError> {
         if !self.state.borrow().is_ended {
             let (now, wall) = (self.world.now(), self.world.wall());
@@ -243,7 +249,8 @@ impl<W: StoreWorld> RequestLog<W> {
         self.sync().await
     }
 
-    /// After an error: cuts the file behind the last good append and writes what came after again.
+    /// Recovers from an error: cuts the file behind the last good append and writes again what came
+    /// after it.
     pub async fn recover(&self) -> Result<(), StoreError> {
         let good_bytes = {
             let state = self.state.borrow();
@@ -257,7 +264,7 @@ impl<W: StoreWorld> RequestLog<W> {
         self.flush().await
     }
 
-    /// Starts a task that appends the buffer, unless one is at it.
+    /// Starts a task that appends the buffer, unless one is running.
     fn begin_append(&self) {
         let mut state = self.state.borrow_mut();
         if !state.appending && state.failed.is_none() {
@@ -279,7 +286,7 @@ impl State {
         std::mem::replace(&mut self.buffer, spare)
     }
 
-    /// Takes note of an append; gives the next bytes if there are enough again.
+    /// Notes the result of an append. Returns the next bytes if there are enough again.
     fn note_appended(
         &mut self,
         mut bytes: Vec<u8>,
@@ -292,7 +299,7 @@ impl State {
                 self.spare = bytes;
             }
             Err(error) => {
-                // Back in front of what has come since.
+                // The bytes go back in front of what has come since.
                 bytes.append(&mut self.buffer);
                 self.spare = std::mem::replace(&mut self.buffer, bytes);
                 self.failed = Some(StoreError::disk("write request log")(error));
@@ -303,7 +310,7 @@ impl State {
     }
 }
 
-/// Appends `bytes`, and the buffer again for as long as it has filled up meanwhile.
+/// Appends `bytes`, and then the buffer again for as long as it has filled up meanwhile.
 async fn append(file: Rc<impl File>, state: Rc<RefCell<State>>, bytes: Vec<u8>) {
     let mut next = Some(bytes);
     while let Some(bytes) = next {
@@ -318,7 +325,7 @@ async fn append(file: Rc<impl File>, state: Rc<RefCell<State>>, bytes: Vec<u8>) 
 }
 
 /// Opens an existing log and cuts what a crash left behind its last good line: half a line, or
-/// zeros where a block never came to the disk and a later one did.
+/// zeros where one block never reached the disk and a later one did.
 async fn open_cut<W: Disk>(disk: &W, path: &Path) -> Result<W::File, StoreError> {
     let file = disk.open(path).await.map_err(StoreError::disk("open request log"))?;
     let size = file.size();
@@ -342,12 +349,13 @@ async fn open_cut<W: Disk>(disk: &W, path: &Path) -> Result<W::File, StoreError>
     if end < size {
         file.truncate(end).await.map_err(StoreError::disk("cut request log"))?;
     }
-    // What is read well now may still be in memory alone.
+    // What can be read now may still be in memory only.
     file.sync().await.map_err(StoreError::disk("sync request log"))?;
     Ok(file)
 }
 
-/// A [`Url`] has neither spaces nor controls; whatever else has is escaped like one.
+/// Appends text and escapes spaces and control characters. A [`Url`] has none of them; other texts
+/// may.
 fn push_escaped(out: &mut Vec<u8>, text: &str) {
     if text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return out.extend_from_slice(text.as_bytes());

@@ -1,11 +1,13 @@
-//! After a crash or a disk error: what a file left `.open` holds up to its last whole record is
-//! copied, indexed and closed under the final name.
+//! Salvage after a crash or a disk error: a file that was left `.open` is copied up to its last
+//! whole record, indexed and closed under its final name.
 //!
-//! Copied, and not synced where it is: if a sync had failed before the crash, Linux took the pages
-//! for clean, and another would succeed and prove nothing. What is read may be in memory alone.
+//! The file is copied and not just synced. If a sync had failed before the crash, Linux marked the
+//! pages as clean, so another sync would succeed and prove nothing: what is read may be in memory
+//! only.
 //!
-//! Nothing is taken on trust: every record is unpacked (its CRC with it) on the way. What the index
-//! knew beyond the records (SimHash, nearness) is not in the file and is not in the new index.
+//! Nothing is trusted: every record is unpacked, and its CRC checked, on the way. What the old
+//! index knew beyond the records (SimHash, near-duplicates) is not in the file, so it is not in the
+//! new index.
 
 use super::StoreError;
 use super::gather::Index;
@@ -20,17 +22,17 @@ use std::path::Path;
 /// What became of one file that was left open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Its final name; `None` if it held no whole record and was removed.
+    /// The final name; `None` if the file held no whole record and was removed.
     pub name: Option<String>,
     pub records: u64,
     pub kept_bytes: u64,
     pub cut_bytes: u64,
-    /// What was found behind the last whole record, if anything was.
+    /// What was wrong behind the last whole record, if anything was.
     pub damage: Option<ReadError>,
 }
 
-/// Closes all files that an earlier process left open, of the shards that `is_ours` names. To be
-/// called before their stores are opened; a second call finds nothing to do.
+/// Closes all files that an earlier process left open, of the shards that `is_ours` accepts. To be
+/// called before the stores of those shards are opened. A second call finds nothing to do.
 pub async fn salvage(
     disk: &impl Disk,
     is_ours: impl Fn(u16) -> bool,
@@ -81,8 +83,8 @@ async fn remove_stale(disk: &impl Disk, path: &Path) -> Result<(), StoreError> {
 }
 
 /// Writes the index of a synced file beside it and gives the file its final name. The name comes
-/// last: whoever sees it, after a power cut too, sees a whole file with its index. May be called
-/// again after an error.
+/// last, so a file with a final name is whole and has its index, even after a power cut. May be
+/// called again after an error.
 pub(super) async fn close_file(
     disk: &impl Disk,
     stem: &Stem,
@@ -98,21 +100,23 @@ async fn name_file(
     index: &Index,
 ) -> Result<(), StoreError> {
     match disk.open(&stem.warc()).await {
-        // An earlier attempt came as far as the name: all but its durability is done.
+        // An earlier attempt has renamed the file. Only the name has to be made durable.
         Ok(_) => return sync_dir(disk).await,
         Err(DiskError::NotFound) => {}
-        // Not known: the index of a file that has its name must not be touched.
+        // It is not known whether the file has its final name. If it has, its index must not be
+        // touched.
         Err(error) => return Err(StoreError::disk("look for WARC file")(error)),
     }
     let path = stem.cdxj();
-    // An index of an earlier attempt to close this file.
+    // This index is left from an earlier attempt to close the file.
     remove_stale(disk, &path).await?;
     let beside = disk.create(&path).await.map_err(StoreError::disk("create index"))?;
     for piece in index.sorted_pieces() {
         beside.append(piece).await.map_err(StoreError::disk("write index"))?;
     }
     beside.sync().await.map_err(StoreError::disk("sync index"))?;
-    // Names are lost one by one: without this the file's could outlive its index's.
+    // Names become durable one by one. Without this sync the file's name could survive a power cut
+    // and its index's not.
     sync_dir(disk).await?;
     disk.rename(from, &stem.warc()).await.map_err(StoreError::disk("rename WARC file"))?;
     sync_dir(disk).await
@@ -129,7 +133,7 @@ struct Found {
     index: Index,
 }
 
-/// Reads `file`, and copies it up to where its records end.
+/// Reads `file`, and copies it up to the end of its records.
 async fn scan(
     file: &impl File,
     copy: &impl File,

@@ -1,5 +1,6 @@
-//! Names of a shard's files: `nephila-<time>-<shard>-<serial>.warc.gz`, and `.open` behind it while
-//! it is written. Serials of a shard only grow, over restarts too, so a serial names one file.
+//! The names of a shard's files: `nephila-<time>-<shard>-<serial>.warc.gz`, followed by `.open`
+//! while the file is written. The serials of a shard only grow, over restarts too, so a serial
+//! names one file.
 
 use crate::base::WallTime;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ pub(super) const WARC_DIR: &str = "warc";
 const OPEN_SUFFIX: &str = ".open";
 const WARC_SUFFIX: &str = ".warc.gz";
 
-/// The name without suffixes.
+/// A file name without its suffixes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stem(String);
 
@@ -17,13 +18,13 @@ impl Stem {
         Stem(format!("nephila-{}-{shard:03}-{serial:06}", at.compact()))
     }
 
-    /// The stem of a file that was left open, if `name` is one's.
+    /// Returns the stem of a file that was left open, if `name` belongs to one.
     pub(super) fn of_open(name: &str) -> Option<Stem> {
         let stem = name.strip_suffix(OPEN_SUFFIX)?.strip_suffix(WARC_SUFFIX)?;
         stem.starts_with("nephila-").then(|| Stem(stem.to_owned()))
     }
 
-    /// Whose it is.
+    /// Returns the shard that wrote the file.
     pub(super) fn shard(&self) -> Option<u16> {
         self.0.split('-').nth(2)?.parse().ok()
     }
@@ -40,7 +41,7 @@ impl Stem {
         PathBuf::from(format!("{WARC_DIR}/{}{WARC_SUFFIX}{OPEN_SUFFIX}", self.0))
     }
 
-    /// Where a file that was left open is copied to before it is closed.
+    /// Returns the path to which a file that was left open is copied before it is closed.
     pub(super) fn copy(&self) -> PathBuf {
         PathBuf::from(format!("{WARC_DIR}/{}{WARC_SUFFIX}.copy", self.0))
     }
@@ -50,7 +51,7 @@ impl Stem {
     }
 }
 
-/// The serial after all that this shard has used, from the names in the directory.
+/// Returns the serial after all that this shard has used, given the names in the directory.
 pub(super) fn next_serial(names: &[String], shard: u16) -> u32 {
     let used = names.iter().filter_map(|name| {
         let mut parts = name.strip_prefix("nephila-")?.split('.').next()?.splitn(3, '-').skip(1);

@@ -1,5 +1,5 @@
-//! What a [`super::WarcStore`] and its writer task share: buffers, watermarks, and who waits.
-//! Decides what is due; does no I/O.
+//! What a [`super::WarcStore`] and its writer task share: buffers, watermarks, and the tasks that
+//! wait. This module decides what is due and does no I/O.
 
 use super::StoreError;
 use super::gather::{Batch, Gatherer, Seal, new_buffer};
@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 use std::task::Waker;
 use std::time::Duration;
 
-/// What may wait for the disk together. Buffers have some more than they are meant to, each its
-/// last record, so the count is met first; a body far above the usual is met here.
+/// The greatest number of bytes that may wait for the disk together. A buffer exceeds its size only
+/// by its last record, so usually the count of buffers is the tighter bound; this one applies to
+/// bodies far above the usual size.
 const WRITE_BYTES_MAX: usize =
     WRITE_BUFFER_COUNT_MAX * (WRITE_BUFFER_BYTES + WRITE_BUFFER_OVER_BYTES);
 
@@ -21,6 +22,7 @@ struct Sealed {
     since: Option<Time>,
 }
 
+/// What the writer task does next.
 pub(super) enum Work {
     Write(Batch),
     Sync,
@@ -32,23 +34,23 @@ pub(super) struct State {
     pub(super) gatherer: Gatherer,
     /// Full buffers that wait for the disk, in order.
     sealed: VecDeque<Sealed>,
-    /// Batches that the task has, written or about to be, and not proven durable.
+    /// How many batches the task holds that are not proven durable, whether written or about to be.
     pub(super) unsynced_count: usize,
     pub(super) unsynced_bytes: usize,
-    /// Of the buffers that wait.
+    /// The bytes of the buffers in `sealed`.
     sealed_bytes: usize,
-    /// Empty buffers, between a sync and the next seal: a fresh one costs page faults.
+    /// Empty buffers, kept from a sync to the next seal, because a new buffer costs page faults.
     spare: Vec<Vec<u8>>,
     pub(super) flushed_through: u64,
     pub(super) synced_through: u64,
     pub(super) sync_wanted: u64,
-    /// When the first record was gathered of those in the filling buffer, ...
+    /// When the first record in the buffer that is being filled was gathered.
     pub(super) filling_since: Option<Time>,
-    /// ... in the one with the disk, ...
+    /// When the first record in the buffer that is being written was gathered.
     writing_since: Option<Time>,
-    /// ... and in the file but not synced.
+    /// When the first record that is in the file but not synced was gathered.
     pub(super) flushed_since: Option<Time>,
-    /// Why the task stands still; until a recovery has succeeded.
+    /// Why the task stands still, until a recovery has succeeded.
     pub(super) failed: Option<StoreError>,
     pub(super) recovering: bool,
     pub(super) closing: bool,
@@ -57,7 +59,7 @@ pub(super) struct State {
     pub(super) worker: Option<Waker>,
     pub(super) room: Vec<Waker>,
     pub(super) durable: Vec<Waker>,
-    /// How often the waiters were woken: tells a waiter whether it is still on its list.
+    /// How often the waiters were woken. It tells a waiter whether it is still on its list.
     pub(super) wake_round: u64,
 }
 
@@ -88,13 +90,13 @@ impl State {
         }
     }
 
-    /// When the first record was gathered that is not yet durable.
+    /// Returns when the oldest record that is not yet durable was gathered.
     pub(super) fn oldest(&self) -> Option<Time> {
         let sealed_since = self.sealed.front().and_then(|sealed| sealed.since);
         self.flushed_since.or(self.writing_since).or(sealed_since).or(self.filling_since)
     }
 
-    /// `Some` when a writer may go on, or must not.
+    /// Returns `Some` once a writer may go on (`Ok`) or must not (`Err`).
     pub(super) fn has_room(&mut self) -> Option<Result<(), StoreError>> {
         if self.closing {
             return Some(Err(StoreError::Closed));
@@ -105,12 +107,14 @@ impl State {
         Some(Ok(()))
     }
 
-    /// `Some` once all up to `mark` survives a power cut. A failure is waited out.
+    /// Returns `Some` once all bytes up to `mark` survive a power cut. A disk failure does not end
+    /// the wait.
     pub(super) fn durability(&self, mark: u64) -> Option<Result<(), StoreError>> {
         (mark <= self.synced_through).then_some(Ok(()))
     }
 
-    /// Lets the filling buffer wait for the disk, if it has something and there is room for it.
+    /// Seals the filling buffer, so that it waits for the disk, if it holds something and there is
+    /// room.
     pub(super) fn try_seal(&mut self, seal: Seal) -> bool {
         if self.is_at_bound() {
             return false;
@@ -120,7 +124,7 @@ impl State {
             Ok(batch) => {
                 self.sealed_bytes += batch.bytes.len();
                 self.sealed.push_back(Sealed { batch, since: self.filling_since });
-                // What stays is as old at the most.
+                // The records that stay in the filling buffer are at most as old as this.
                 self.filling_since = self.filling_since.filter(|_| !self.gatherer.is_empty());
                 true
             }
@@ -140,7 +144,7 @@ impl State {
         !self.sealed.is_empty()
     }
 
-    /// Takes back buffers whose bytes are durable.
+    /// Keeps buffers whose bytes are durable for later use.
     pub(super) fn keep_spare(&mut self, buffers: impl Iterator<Item = Vec<u8>>) {
         self.spare.extend(buffers.map(|mut bytes| {
             bytes.clear();
@@ -150,7 +154,7 @@ impl State {
         self.spare.truncate(WRITE_BUFFER_COUNT_MAX);
     }
 
-    /// What the task does next; `None` if nothing is due.
+    /// Returns what the task does next; `None` if nothing is due.
     pub(super) fn next_work(
         &mut self,
         now: Time,
@@ -179,7 +183,8 @@ impl State {
         }
         let unsynced_bytes = self.flushed_through - self.synced_through;
         let is_overdue = self.flushed_since.is_some_and(|since| now >= since + sync_span);
-        // Before more is written: who writes without end would never be synced.
+        // The sync comes before the next write: otherwise a store that always has something to
+        // write would never be synced.
         if unsynced_bytes >= sync_bytes.max(1) || is_overdue && unsynced_bytes > 0 {
             return Some(Work::Sync);
         }
@@ -196,13 +201,13 @@ impl State {
         None
     }
 
-    /// The buffer that the task took is in the file.
+    /// Notes that the buffer that the task took is in the file.
     pub(super) fn note_flushed(&mut self, mark: u64) {
         self.flushed_through = mark;
         self.flushed_since = self.flushed_since.or(self.writing_since.take());
     }
 
-    /// The next full buffer, to be written now, if it is `fit` for that.
+    /// Returns the next full buffer, to be written now, if it is `fit` for that.
     fn take_sealed(&mut self, fit: impl Fn(&Batch) -> bool) -> Option<Batch> {
         self.sealed.front().filter(|next| fit(&next.batch))?;
         let Sealed { batch, since } = self.sealed.pop_front()?;
@@ -211,8 +216,8 @@ impl State {
         Some(batch)
     }
 
-    /// A full buffer of the file that is being synced, to be written meanwhile. One that ends its
-    /// file waits, and what is behind it.
+    /// Returns a full buffer of the file that is being synced, to be written meanwhile. A buffer
+    /// that ends its file has to wait, and so do those behind it.
     pub(super) fn take_sealed_of_file(&mut self) -> Option<Batch> {
         if self.gatherer.is_full() {
             self.try_seal(Seal::Blocks);
@@ -220,13 +225,14 @@ impl State {
         self.take_sealed(|batch| batch.ends_file.is_none())
     }
 
-    /// What is flushed so far is being synced: says how much. What comes after waits anew.
+    /// Notes that a sync of all that is flushed has begun, and returns how much that is. Later
+    /// records wait for the next sync.
     pub(super) fn note_syncing(&mut self) -> u64 {
         self.flushed_since = None;
         self.flushed_through
     }
 
-    /// All up to `mark` is durable.
+    /// Notes that all bytes up to `mark` are durable.
     pub(super) fn note_synced(&mut self, mark: u64) {
         debug_assert!((self.synced_through..=self.flushed_through).contains(&mark));
         self.synced_through = mark;

@@ -1,4 +1,4 @@
-//! The store against a world in memory; see `tests/warc.rs` for the bytes themselves.
+//! The store against a world in memory. `tests/warc.rs` checks the bytes themselves.
 
 use super::fake::Fake;
 use super::gather::{Batch, Gatherer, Seal, new_buffer};
@@ -67,7 +67,7 @@ fn with_suffix(world: &Fake, suffix: &str) -> Vec<String> {
     world.names().into_iter().filter(|name| name.ends_with(suffix)).collect()
 }
 
-/// All records of all closed files, each verified.
+/// Returns all records of all closed files, each verified.
 fn stored_records(world: &Fake) -> Vec<StoredRecord> {
     let files = with_suffix(world, ".warc.gz").into_iter().map(|name| world.bytes(&name));
     let all: Vec<_> = files.flat_map(|bytes| records(&bytes).collect::<Vec<_>>()).collect();
@@ -183,7 +183,7 @@ fn writers_wait_while_all_buffers_are_full() {
     let world = Fake::default();
     let store = open(&world, StoreSettings::default());
     world.hold_appends(true);
-    // Five fill a buffer.
+    // Five pages fill a buffer.
     let size = WRITE_BUFFER_BYTES / 5 + 1;
     let page = TestPage::new(0, size);
     let mut written = 0;
@@ -192,10 +192,10 @@ fn writers_wait_while_all_buffers_are_full() {
         let mut write = pin!(store.write(&stored));
         if world.settle(write.as_mut()).is_some() {
             written += 1;
-            assert!(written < 1_000, "somebody waits");
+            assert!(written < 1_000, "a writer has to wait");
             continue;
         }
-        // The full ones that may be held, and the one that is filled.
+        // The pages of the full buffers that may be held, and of the buffer that is being filled.
         assert_eq!(written, (WRITE_BUFFER_COUNT_MAX + 1) * WRITE_BUFFER_BYTES.div_ceil(size));
         world.hold_appends(false);
         world.run(write).unwrap();
@@ -218,10 +218,10 @@ fn a_body_of_any_size_that_may_be_asked_for_is_stored_and_such_bodies_are_bounde
         let mut write = pin!(store.write(&stored));
         if world.settle(write.as_mut()).is_some() {
             written += 1;
-            assert!(written < 100, "somebody waits");
+            assert!(written < 100, "a writer has to wait");
             continue;
         }
-        // One more than fit, and the one in the buffer that cannot be sealed.
+        // One page more than fits, and the one in the buffer that cannot be sealed.
         let fit = (WRITE_BUFFER_COUNT_MAX * WRITE_BUFFER_BYTES).div_ceil(size);
         assert!(written <= fit + 2, "{written} of {size} bytes are held");
         world.hold_appends(false);
@@ -243,13 +243,13 @@ fn full_buffers_are_synced_before_they_hold_up_writers_for_good() {
     let written = 2 * (WRITE_BUFFER_COUNT_MAX + 1);
     let positions: Vec<_> =
         (0..written).map(|n| write(&world, &store, n, WRITE_BUFFER_BYTES)).collect();
-    assert_eq!(world.now(), Time::ZERO, "long before it was time");
+    assert_eq!(world.now(), Time::ZERO, "the sync did not wait for its time");
     assert!(store.synced_through() >= positions[0].mark);
     world.run(store.close()).unwrap();
     assert_eq!(stored_urls(&world).len(), written);
 }
 
-/// The series of batches that pages make, sealed so when a buffer is full.
+/// Returns the series of batches that pages make when full buffers are sealed with `seal`.
 fn batches(seal: Seal) -> Vec<Batch> {
     let mut gatherer = Gatherer::new(StoreSettings::default(), 3, 0);
     let page = TestPage::new(0, WRITE_BUFFER_BYTES / 5 + 77);
@@ -272,11 +272,11 @@ fn a_full_buffer_goes_to_the_disk_in_whole_blocks_and_the_rest_begins_the_next()
     let file = |batches: &[Batch]| -> Vec<u8> {
         batches.iter().flat_map(|batch| batch.bytes[batch.from..].to_vec()).collect()
     };
-    assert!(file(&cut) == file(&whole) && cut.len() == 4, "the same file");
+    assert!(file(&cut) == file(&whole) && cut.len() == 4, "both make the same file");
     for batch in &cut[..3] {
         let len = batch.bytes.len() - batch.from;
         assert!(len.is_multiple_of(DIRECT_BLOCK_BYTES) && len > 0);
-        assert!(batch.mark.is_multiple_of(DIRECT_BLOCK_BYTES as u64), "as far as it is written");
+        assert!(batch.mark.is_multiple_of(DIRECT_BLOCK_BYTES as u64), "the end of a block");
         assert_eq!(batch.bytes[batch.from..].as_ptr().align_offset(DIRECT_BLOCK_BYTES), 0);
     }
     assert!(whole.iter().any(|batch| !batch.mark.is_multiple_of(DIRECT_BLOCK_BYTES as u64)));
@@ -294,7 +294,7 @@ fn a_failed_append_is_said_and_after_recovery_nothing_is_missing() {
     assert_eq!(world.run(store.sync()), Err(full.clone()));
     assert_eq!(store.failure(), Some(full));
     world.run(store.durable(&kept));
-    assert!(world.settle(pin!(store.durable(&held))).is_none(), "not on disk, not promised");
+    assert!(world.settle(pin!(store.durable(&held))).is_none(), "not on disk, so not durable");
     let later = write(&world, &store, 3, 2_000);
 
     world.fail_next("truncate", DiskError::Full);
@@ -305,7 +305,7 @@ fn a_failed_append_is_said_and_after_recovery_nothing_is_missing() {
     world.run(store.close()).unwrap();
     let all = stored_records(&world);
     for position in [kept, held, later] {
-        assert!(all.iter().any(|record| record.offset == position.offset), "where it was said");
+        assert!(all.iter().any(|record| record.offset == position.offset), "at its position");
     }
     let urls = ["http://h1.example/p/1", "http://h2.example/p/2", "http://h0.example/p/3"];
     assert_eq!(stored_urls(&world), urls);
@@ -324,7 +324,7 @@ fn writers_wait_for_a_failed_disk_and_hold_no_more_than_the_buffers() {
     let mut written = 0;
     while world.settle(pin!(store.write(&stored))).is_some() {
         written += 1;
-        assert!(written < 1_000, "somebody waits");
+        assert!(written < 1_000, "a writer has to wait");
     }
     let held = 4 * (WRITE_BUFFER_COUNT_MAX + 1);
     assert!((held - 4..=held).contains(&written), "{written}: four pages fill a buffer");

@@ -1,11 +1,12 @@
-//! The shard's WARC files: pages in, positions out, durability to wait for.
+//! The shard's WARC files: pages flow in, positions flow out, and callers can wait until a page is
+//! durable.
 //!
 //! [`WarcStore::write`] only copies into the filling buffer. One task per store does all I/O, in
-//! order: append a full buffer, sync when enough bytes or time have passed, close a full file. Full
-//! buffers wait for it in line: a disk that stands still for some hundred milliseconds holds up
-//! nobody. Those in line and those that no sync has proven are bounded together
-//! ([`crate::base::limits::WRITE_BUFFER_COUNT_MAX`]); then writers wait.
-//! No borrow is held across an await; the file itself belongs to the task alone.
+//! order: it appends a full buffer, syncs when enough bytes or time have passed, and closes a full
+//! file. Full buffers wait for the disk in line, so a disk that stands still for some hundred
+//! milliseconds delays nobody. Buffers in line and buffers that no sync has proven are bounded
+//! together ([`crate::base::limits::WRITE_BUFFER_COUNT_MAX`]); beyond the bound writers wait. No
+//! borrow is held across an await; the file itself belongs to the task alone.
 
 use super::gather::{Gatherer, Seal};
 use super::series::{WARC_DIR, next_serial};
@@ -21,14 +22,15 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Dropping it without [`WarcStore::close`] ends it as a crash would.
+/// The WARC files of one shard. Dropping the store without [`WarcStore::close`] ends it as a crash
+/// would.
 pub struct WarcStore<W: StoreWorld> {
     shared: Rc<Shared<W>>,
 }
 
 impl<W: StoreWorld> WarcStore<W> {
-    /// Opens shard `shard`'s series behind the files it has. Files that were left open are for
-    /// [`super::salvage`], before this.
+    /// Opens the series of shard `shard` behind its existing files. Files that were left open have
+    /// to be closed with [`super::salvage`] before this.
     pub async fn open(
         world: &W,
         shard: u16,
@@ -46,8 +48,9 @@ impl<W: StoreWorld> WarcStore<W> {
         Ok(WarcStore { shared })
     }
 
-    /// Gathers a page's records; waits while all buffers are full, however long the disk takes to
-    /// come back. The position is final, but durable only after [`WarcStore::durable`].
+    /// Gathers the records of a page. Waits while all buffers are full, however long the disk takes
+    /// to recover. The position is final, but the page is durable only after
+    /// [`WarcStore::durable`].
     pub async fn write(&self, page: &StoredPage<'_>) -> Result<Position, StoreError> {
         if page.response.len() > WARC_RECORD_BYTES_MAX - HEAD_BYTES_MAX
             || page.request_head.len() > HEAD_BYTES_MAX
@@ -56,7 +59,8 @@ impl<W: StoreWorld> WarcStore<W> {
         }
         let shared = &self.shared;
         shared.wait(Waiting::Room, State::has_room).await?;
-        // Nothing else of this core runs between the wait's end and here: the room is still there.
+        // Nothing else runs on this core between the end of the wait and this line, so there is
+        // still room.
         let world = &shared.world;
         let (position, waker) = {
             let mut state = shared.state.borrow_mut();
@@ -70,15 +74,16 @@ impl<W: StoreWorld> WarcStore<W> {
         Ok(position)
     }
 
-    /// Resolves once the page at `position` survives a power cut; not before, and not while the
-    /// disk fails.
+    /// Waits until the page at `position` survives a power cut. Does not return while the disk
+    /// fails.
     pub async fn durable(&self, position: &Position) {
         let durable = |state: &mut State| state.durability(position.mark);
         let waited: Result<(), StoreError> = self.shared.wait(Waiting::Durable, durable).await;
-        debug_assert!(waited.is_ok(), "a failure is waited out");
+        debug_assert!(waited.is_ok(), "waiting for durability never fails");
     }
 
-    /// Makes all that was written durable now, without waiting for the group, or says why not.
+    /// Makes all that was written durable now, without waiting for the next group sync. Fails if
+    /// the store stands still.
     pub async fn sync(&self) -> Result<(), StoreError> {
         let (mark, waker) = {
             let mut state = self.shared.state.borrow_mut();
@@ -93,7 +98,7 @@ impl<W: StoreWorld> WarcStore<W> {
             .await
     }
 
-    /// Closes the file under way, index and all. Pages written meanwhile are refused.
+    /// Closes the file that is being written, with its index. Pages written meanwhile are refused.
     pub async fn close(&self) -> Result<(), StoreError> {
         let waker = {
             let mut state = self.shared.state.borrow_mut();
@@ -108,10 +113,10 @@ impl<W: StoreWorld> WarcStore<W> {
             .await
     }
 
-    /// After a [`StoreError::Disk`], once there is reason to think that the disk is well again:
-    /// cuts the file behind its last durable byte, writes all again that came after it, syncs that
-    /// and goes on. Nothing is lost. If the disk fails again, so does this, and it may be tried
-    /// again.
+    /// Recovers after a [`StoreError::Disk`], once there is reason to think that the disk works
+    /// again: cuts the file behind its last durable byte, writes again all that came after it,
+    /// syncs that and goes on. Nothing is lost. If the disk fails again, this fails too, and may be
+    /// called again.
     pub async fn recover(&self) -> Result<(), StoreError> {
         let waker = {
             let mut state = self.shared.state.borrow_mut();
@@ -130,22 +135,24 @@ impl<W: StoreWorld> WarcStore<W> {
             .await
     }
 
-    /// Why the store stands still, if it does.
+    /// Returns why the store stands still, if it does.
     pub fn failure(&self) -> Option<StoreError> {
         self.shared.state.borrow().failed.clone()
     }
 
-    /// WARC files begun since the store was opened; all but the last are closed.
+    /// Returns the number of WARC files begun since the store was opened. All but the last are
+    /// closed.
     pub fn file_count(&self) -> u64 {
         self.shared.state.borrow().gatherer.begun_count()
     }
 
-    /// Bytes of the series handed to the operating system; compare with [`Position::mark`].
+    /// Returns how many bytes of the series were handed to the operating system, to be compared
+    /// with [`Position::mark`].
     pub fn flushed_through(&self) -> u64 {
         self.shared.state.borrow().flushed_through
     }
 
-    /// Bytes of the series that survive a power cut.
+    /// Returns how many bytes of the series survive a power cut.
     pub fn synced_through(&self) -> u64 {
         self.shared.state.borrow().synced_through
     }
@@ -176,14 +183,14 @@ enum Waiting {
 }
 
 impl<W: StoreWorld> Shared<W> {
-    /// Waits until `ready` says what of.
+    /// Waits until `ready` returns a result. `waiting` names the list of waiters to join.
     async fn wait<T>(
         &self,
         waiting: Waiting,
         mut ready: impl FnMut(&mut State) -> Option<Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        // The round in which this waiter was listed, and as whom. Looking for its waker in the list
-        // instead was half of a core's time with some thousand pages waiting.
+        // The round in which this waiter joined the list, and its waker. Searching the list for the
+        // waker instead took half of a core's time with some thousand pages waiting.
         let mut listed: Option<(u64, Waker)> = None;
         poll_fn(|context| {
             let (result, waker) = {

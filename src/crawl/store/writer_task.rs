@@ -1,4 +1,5 @@
-//! The one task of a store that touches the disk: it appends, syncs, closes and recovers, in order.
+//! The writer task of a store, the only one that touches the disk: it appends, syncs, closes and
+//! recovers, one step after the other.
 
 use super::gather::Batch;
 use super::salvage::{close_file, sync_dir};
@@ -14,11 +15,12 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+/// The file that is being written.
 struct OpenFile<F> {
     stem: Stem,
     file: Rc<F>,
     synced_bytes: u64,
-    /// Its name is durable.
+    /// Whether the name of the file is durable.
     is_named: bool,
 }
 
@@ -32,7 +34,7 @@ struct Covered {
 pub(super) struct WriterTask<W: StoreWorld> {
     shared: Rc<Shared<W>>,
     open: Option<OpenFile<W::File>>,
-    /// Batches of the open file that are not proven durable; the state knows how many.
+    /// The batches of the open file that are not proven durable. The state knows how many they are.
     unsynced: Vec<Batch>,
 }
 
@@ -41,7 +43,7 @@ impl<W: StoreWorld> WriterTask<W> {
         WriterTask { shared, open: None, unsynced: Vec::new() }
     }
 
-    /// Until the store is closed or dropped.
+    /// Runs until the store is closed or dropped.
     pub(super) async fn run(mut self) {
         loop {
             let result = match self.next_work().await {
@@ -73,7 +75,7 @@ impl<W: StoreWorld> WriterTask<W> {
             let mut sleep = pin!(shared.world.sleep_until(due));
             let mut first = true;
             poll_fn(|context| {
-                // Woken, by whomever: look again at what there is to do.
+                // Whatever has woken the task, it looks again at what there is to do.
                 if !std::mem::take(&mut first) {
                     return Poll::Ready(());
                 }
@@ -99,7 +101,7 @@ impl<W: StoreWorld> WriterTask<W> {
         state.unsynced_bytes = self.unsynced.iter().map(|batch| batch.bytes.len()).sum();
     }
 
-    /// Appends the batches from `first` on to the file, which is made if it must be.
+    /// Appends the batches from `first` on to the file, which is created if it does not exist yet.
     async fn append_from(&mut self, first: usize) -> Result<(), StoreError> {
         let world = &self.shared.world;
         let open = match &mut self.open {
@@ -107,7 +109,7 @@ impl<W: StoreWorld> WriterTask<W> {
             none => {
                 let stem = self.unsynced[first].stem.clone();
                 let file = Rc::new(create_anew(world, &stem).await?);
-                // Kept before anything else may fail, so that a recovery finds it.
+                // The file is kept before anything else can fail, so that a recovery finds it.
                 none.insert(OpenFile { stem, file, synced_bytes: 0, is_named: false })
             }
         };
@@ -130,7 +132,7 @@ impl<W: StoreWorld> WriterTask<W> {
         Ok(())
     }
 
-    /// Whether the last batch is its file's last.
+    /// Reports whether the last batch ends its file.
     fn ends_file(&self) -> bool {
         self.unsynced.last().is_some_and(|batch| batch.ends_file.is_some())
     }
@@ -142,8 +144,8 @@ impl<W: StoreWorld> WriterTask<W> {
         self.end_sync(covered, synced)
     }
 
-    /// Syncs what is in the file, and goes on to write: a sync may take long, and only what was
-    /// there when it began is proven by it.
+    /// Syncs the file and goes on writing meanwhile, because a sync may take long. The sync proves
+    /// only what was in the file when it began.
     async fn sync_while_writing(&mut self) -> Result<(), StoreError> {
         let Some(open) = &self.open else { return Ok(()) };
         let (file, covered) = (open.file.clone(), self.covered(open.file.size()));
@@ -176,7 +178,8 @@ impl<W: StoreWorld> WriterTask<W> {
         written
     }
 
-    /// Only this task appends, so what is flushed now is what a sync covers.
+    /// Returns what a sync that begins now covers. Only this task appends, so that is what is
+    /// flushed now.
     fn covered(&self, file_bytes: u64) -> Covered {
         let mark = self.shared.state.borrow_mut().note_syncing();
         Covered { mark, file_bytes, batch_count: self.unsynced.len() }
@@ -191,7 +194,8 @@ impl<W: StoreWorld> WriterTask<W> {
         let Some(open) = &mut self.open else { return Ok(()) };
         open.synced_bytes = covered.file_bytes;
         self.shared.state.borrow_mut().note_synced(covered.mark);
-        // The index of a file that is about to be closed is still needed.
+        // The last batch of a file that is about to be closed stays, because its index is still
+        // needed.
         let ending = if self.ends_file() { self.unsynced.pop() } else { None };
         let batch_count = covered.batch_count.min(self.unsynced.len());
         let durable = self.unsynced.drain(..batch_count).map(|batch| batch.bytes);
@@ -201,7 +205,7 @@ impl<W: StoreWorld> WriterTask<W> {
         Ok(())
     }
 
-    /// Syncs and closes the file that its last batch has ended.
+    /// Syncs and closes the file that the last batch has ended.
     async fn finish(&mut self) -> Result<(), StoreError> {
         self.sync().await?;
         let world = &self.shared.world;
@@ -214,8 +218,8 @@ impl<W: StoreWorld> WriterTask<W> {
         Ok(())
     }
 
-    /// Writes all again that no sync has proven, behind what one has. A second sync alone would
-    /// prove nothing: after a failed one the kernel takes the pages for clean.
+    /// Writes again all that no sync has proven, behind what a sync has proven. A second sync alone
+    /// would prove nothing, because after a failed sync the kernel marks the pages as clean.
     async fn recover(&mut self) -> Result<(), StoreError> {
         if let Some(open) = &self.open {
             let cut = open.file.truncate(open.synced_bytes).await;
@@ -234,8 +238,8 @@ impl<W: StoreWorld> WriterTask<W> {
     }
 }
 
-/// A new file, or what is left of an attempt to make it: serials are never used twice, so a file of
-/// that name is ours.
+/// Creates a file, or empties what is left of an earlier attempt to create it. Serials are never
+/// used twice, so a file of that name is ours.
 async fn create_anew<D: Disk>(disk: &D, stem: &Stem) -> Result<D::File, StoreError> {
     match disk.create_bulk(&stem.open()).await {
         Err(DiskError::Exists) => {

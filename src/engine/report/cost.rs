@@ -1,28 +1,30 @@
-//! What a page costs: CPU time by stage, system calls, copies, and how well buffers and connections
-//! are used. For the summary of a crawl and for the reports of `nephila bench`.
+//! The cost of a page: CPU time by stage, system calls, copies, and how well buffers and
+//! connections are used. It is shown in the summary of a crawl and in `nephila bench` reports.
 
 use crate::crawl::metrics::{Count, Gauges, Metrics, Stage};
 use serde_json::{Map, Value, json};
 
-/// Per page, of a crawl or of a part of it.
+/// Costs per page, of a whole crawl or of a part of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PageCosts {
     /// CPU time of the cores' threads.
     pub cpu_us: f64,
     pub stages_us: Vec<(Stage, f64)>,
-    /// CPU time that no stage has: the runtime, and the store's and the journal's own tasks.
+    /// CPU time that no stage accounts for: the runtime, and the tasks of the store and the
+    /// journal.
     pub rest_us: f64,
     pub syscalls: f64,
-    /// Bytes that the program copied, the kernel's own copies not counted.
+    /// Bytes that the program copied. The kernel's copies are not counted.
     pub bytes_copied: f64,
-    /// Requests on a connection that was there already.
+    /// The share of requests that used a connection that was open already.
     pub keep_alive_rate: f64,
-    /// Pieces received that found a buffer of the ring at once.
+    /// The share of received pieces that found a free buffer of the ring at once.
     pub buffer_rate: f64,
 }
 
 impl PageCosts {
-    /// `gauges` are those of the end, less those of the beginning ([`Gauges::since`]).
+    /// Computes the costs. `gauges` are those at the end less those at the beginning
+    /// ([`Gauges::since`]).
     pub fn of(metrics: &Metrics, gauges: &Gauges) -> PageCosts {
         let page_count = metrics.count(Count::Pages).max(1) as f64;
         let per_page = |count: u64| count as f64 / page_count;
@@ -57,7 +59,7 @@ impl PageCosts {
         })
     }
 
-    /// One line: the stages that cost most, first.
+    /// Returns the costs on one line, with the most expensive stage first.
     pub fn text(&self) -> String {
         let mut stages = self.stages_us.clone();
         stages.sort_by(|(_, one), (_, other)| other.total_cmp(one));

@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Numbers in the form in which people read them.
 
 use std::time::Duration;
 
-/// `1234567` as `1,234,567`.
+/// Writes `1234567` as `1,234,567`.
 pub fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,7 +15,7 @@ pub fn count_text(count: u64) -> String {
     text
 }
 
-/// Decimal units, as networks and disks are sold: `301.2 MB`.
+/// Writes bytes in decimal units, as networks and disks are sold: `301.2 MB`.
 pub fn bytes_text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     if bytes < 1_000 {
@@ -23,7 +23,7 @@ pub fn bytes_text(bytes: u64) -> String {
     }
     let mut scaled = bytes as f64 / 1_000.0;
     let mut unit = 0;
-    // 999.95 would be printed as 1000.0.
+    // Without this limit, 999.95 would be printed as 1000.0.
     while scaled >= 999.95 && unit + 1 < UNITS.len() {
         scaled /= 1_000.0;
         unit += 1;
@@ -31,7 +31,8 @@ pub fn bytes_text(bytes: u64) -> String {
     format!("{scaled:.1} {}", UNITS[unit])
 }
 
-/// `850 us`, `20 ms`, `12.3 ms`, `4.56 s`, `3.3 min`, `5.0 h`, `8 days`: about three digits.
+/// Writes a time with about three digits: `850 us`, `20 ms`, `12.3 ms`, `4.56 s`, `3.3 min`,
+/// `5.0 h`, `8 days`.
 pub fn span_text(span: Duration) -> String {
     let us = span.as_micros();
     let seconds = span.as_secs_f64();
@@ -50,12 +51,12 @@ pub fn span_text(span: Duration) -> String {
     }
 }
 
-/// As [`span_text`], of so many microseconds.
+/// Writes a time as [`span_text`] does, given in microseconds.
 pub fn latency_text(span_us: u64) -> String {
     span_text(Duration::from_micros(span_us))
 }
 
-/// Two decimals, or one if the second is a zero.
+/// Writes two decimals, or one if the second is a zero.
 fn hundredths_text(number: f64) -> String {
     let mut text = format!("{number:.2}");
     if text.ends_with('0') {
@@ -64,7 +65,7 @@ fn hundredths_text(number: f64) -> String {
     text
 }
 
-/// `1:02:03`, or `02:03` within the first hour.
+/// Writes a time as `1:02:03`, or as `02:03` within the first hour.
 pub fn duration_text(span: Duration) -> String {
     let seconds = span.as_secs();
     let (hours, minutes, seconds) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
@@ -75,7 +76,7 @@ pub fn duration_text(span: Duration) -> String {
     }
 }
 
-/// Whole numbers from ten on, one decimal below.
+/// Writes a whole number from ten on, and one decimal below.
 pub fn rate_text(rate: f64) -> String {
     if rate >= 10.0 { count_text(rate.round() as u64) } else { format!("{rate:.1}") }
 }

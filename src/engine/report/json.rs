@@ -1,17 +1,18 @@
-//! JSON that may be printed to a terminal.
+//! JSON that is safe to print on a terminal.
 
 use crate::base::escape::is_unprintable;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
 
-/// `value` on one line. JSON lets control characters from U+007F on and bidirectional controls
-/// stand unescaped; here they are escaped too, so the text is as safe to look at as it is to parse.
+/// Returns `value` as JSON on one line. JSON allows unescaped control characters from U+007F on and
+/// bidirectional controls. They are escaped here too, so that the text can be shown on a terminal
+/// as safely as it can be parsed.
 pub fn json_line<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::with_capacity(256);
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Printable))?;
     bytes.push(b'\n');
-    // The serializer writes strings and ASCII; nothing else reaches the buffer.
+    // The serializer writes strings and ASCII only, so the bytes are valid UTF-8.
     Ok(String::from_utf8(bytes).unwrap_or_default())
 }
 

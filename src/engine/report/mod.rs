@@ -1,8 +1,8 @@
 //! What the operator sees: the progress line, the summary and the `--json` object.
 //!
-//! Reports of all shards flow in, text flows out. Everything here is a function of its arguments,
-//! so it is tested without threads or terminals; the thread that receives reports and signals is
-//! the engine's. Text from the web passes through [`crate::base::escape`] before it is printed.
+//! Reports of all shards flow in, text flows out. Every result depends only on the arguments, so it
+//! is tested without threads or terminals. The thread that receives reports and signals belongs to
+//! the engine. Text from the web passes through [`crate::base::escape`] before it is printed.
 
 pub mod cost;
 mod figures;

@@ -1,4 +1,5 @@
-//! The live line: one line rewritten in place on a terminal, a plain line now and then elsewhere.
+//! The progress line: one line rewritten in place on a terminal, a plain line every five seconds
+//! elsewhere.
 
 use super::figures::{bytes_text, count_text, duration_text, rate_text};
 use super::waits::waits_text;
@@ -10,23 +11,24 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The rate shown is over this long: steady enough to read, fresh enough to see a stall.
+/// The time over which the rate is computed: long enough for a steady figure, short enough to show
+/// a stall.
 const RATE_WINDOW: Duration = Duration::from_secs(5);
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 const RATE_SAMPLE_COUNT_MAX: usize = 64;
-/// Beyond this many cores the line tells their range and mean.
+/// With more cores than this, the line shows the range and the mean of their loads.
 const CORES_SHOWN_MAX: usize = 8;
 
-/// Without line wrap, so that a line longer than the terminal cannot scroll it.
+/// Turns line wrap off, so that a line longer than the terminal cannot scroll it.
 const LINE_START: &str = "\r\x1b[?7l";
 const LINE_END: &str = "\x1b[K\x1b[?7h";
 
-/// One crawl's progress on stderr.
+/// The progress of one crawl, shown on stderr.
 pub struct Progress {
     is_terminal: bool,
     started: Time,
     printed: Option<Time>,
-    /// When there were how many pages.
+    /// Pairs of a time and the number of pages at that time.
     samples: VecDeque<(Time, u64)>,
     loads: Vec<Load>,
 }
@@ -40,7 +42,7 @@ struct Load {
 }
 
 impl Progress {
-    /// What takes the line off a terminal, before other text is printed.
+    /// Removes the line from a terminal before other text is printed.
     pub const CLEAR: &str = "\r\x1b[K";
 
     pub fn new(is_terminal: bool, started: Time) -> Progress {
@@ -48,7 +50,7 @@ impl Progress {
         Progress { is_terminal, started, printed, samples, loads }
     }
 
-    /// The bytes to print now, if it is time: on a terminal always, else every five seconds.
+    /// Returns the bytes to print, if it is time: always on a terminal, else every five seconds.
     pub fn update(&mut self, now: Time, reports: &[Report]) -> Option<String> {
         let (metrics, gauges) = merged(reports);
         let rate = self.rate(now, metrics.count(Count::Pages));
@@ -66,7 +68,8 @@ impl Progress {
         })
     }
 
-    /// Reports come at their own pace: one that is seen twice says nothing new.
+    /// Computes the load of a core. Reports come at their own pace; one that is seen again changes
+    /// nothing.
     fn take_load(&mut self, report: &Report) {
         let (shard, cpu_ns, at_ns) = (report.shard, report.gauges.cpu_ns, report.gauges.at_ns);
         match self.loads.binary_search_by_key(&shard, |load| load.shard) {
@@ -81,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// Pages a second over the window. Times that do not advance give no rate.
+    /// Returns the pages per second over the window, or zero if the time has not advanced.
     fn rate(&mut self, now: Time, pages: u64) -> f64 {
         if self.samples.is_empty() {
             self.samples.push_back((self.started, 0));
@@ -100,7 +103,8 @@ impl Progress {
 }
 
 fn line(elapsed: Duration, rate: f64, metrics: &Metrics, gauges: &Gauges, load: &str) -> String {
-    // A host has one request under way at a time, so it is either here or in the frontier.
+    // A host has one request under way at a time, so each host is counted once: as a fetch or in
+    // the frontier.
     let hosts_active = gauges.hosts_ready + gauges.hosts_waiting + gauges.fetches_active;
     let mut line = format!(
         "{}  {} pages  {}/s  hosts {}  queue {}  errors {}  load {load}",
@@ -123,7 +127,7 @@ fn line(elapsed: Duration, rate: f64, metrics: &Metrics, gauges: &Gauges, load: 
     line
 }
 
-/// `97 100%` for two cores; `12-100% mean 85%` for many.
+/// Writes the loads of the cores: `97 100%` for two cores, `12-100% mean 85%` for many.
 fn load_text(loads: &[Load]) -> String {
     let percents = || loads.iter().map(|load| load.percent);
     let (Some(least), Some(most)) = (percents().min(), percents().max()) else {
@@ -142,7 +146,7 @@ mod tests {
     use super::*;
     use crate::crawl::flow::Outcome;
 
-    /// A core that was busy for `cpu_ms` of the first `at_ms`.
+    /// Returns the report of a core that was busy for `cpu_ms` of the first `at_ms`.
     fn report(shard: u16, pages: u64, cpu_ms: u64, at_ms: u64) -> Report {
         let mut metrics = Metrics::new();
         metrics.add(Count::Pages, pages);

@@ -10,14 +10,16 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Failed seeds and WARC files that the table names; the rest it counts.
+/// The greatest number of failed seeds and of WARC files that the table names. The rest is counted.
 const SHOWN_MAX: usize = 10;
 
-/// What went wrong, if the crawl has no page to show or did not end as it should: exit code 1.
+/// Returns what went wrong if the crawl has no page or did not end well: exit code 1.
 pub fn failure(summary: &Summary) -> Option<String> {
     match &summary.reason {
         EndReason::StoreFailed(error) => return Some(format!("the crawl was given up: {error}")),
-        EndReason::ShardEnded => return Some("the crawl was given up: a core ended".to_owned()),
+        EndReason::ShardEnded => {
+            return Some("the crawl was given up: a shard ended by itself".to_owned());
+        }
         EndReason::Done | EndReason::PageLimit | EndReason::TimeLimit | EndReason::Interrupted => {}
     }
     let metrics = &summary.metrics;
@@ -25,21 +27,22 @@ pub fn failure(summary: &Summary) -> Option<String> {
         return None;
     }
     let requests = outcomes(metrics).into_iter().map(|(outcome, _)| outcome);
-    // A seed may be given up without a request of its own, for want of its host's robots.txt.
+    // A seed may be given up without a request of its own because the robots.txt of its host is
+    // missing.
     let seeds = summary.failed_seeds.iter().map(|(_, outcome)| *outcome);
     let worst = requests.chain(seeds).find(|outcome| is_failure(*outcome));
     let Some(worst) = worst else {
         let is_moved = |(_, outcome): &(_, Outcome)| *outcome == Outcome::Redirected;
         return summary.failed_seeds.iter().any(is_moved).then(|| {
-            "no page was fetched: the seeds redirect to where links are not followed: name their \
-             targets as seeds, or crawl with --stay web"
+            "no page was fetched: the seeds redirect to places where links are not followed. Give \
+             the targets of the redirects as seeds, or crawl with --stay web"
                 .to_owned()
         });
     };
     Some(format!("no page was fetched: {} ({})", worst.name(), advice(worst)))
 }
 
-/// What is missing because origins failed for so long that they were given up: exit code 3.
+/// Returns what is missing because origins failed for so long that they were given up: exit code 3.
 pub fn given_up(summary: &Summary) -> Option<String> {
     let count = summary.metrics.count(Count::OriginsGivenUp);
     let origins = if count == 1 { "origin was" } else { "origins were" };
@@ -52,7 +55,7 @@ pub fn given_up(summary: &Summary) -> Option<String> {
     })
 }
 
-/// The table on stderr.
+/// Returns the table for stderr.
 pub fn table(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -65,7 +68,7 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
-/// The object of `--json`. Every name is always there, so that readers need not ask.
+/// Returns the object of `--json`. It always has every name, so readers need not check for one.
 pub fn json(summary: &Summary) -> Value {
     let metrics = &summary.metrics;
     let outcomes: Map<String, Value> = Outcome::ALL
@@ -160,7 +163,7 @@ fn reason_text(reason: &EndReason) -> String {
         EndReason::TimeLimit => "the time limit was reached".to_owned(),
         EndReason::Interrupted => "interrupted".to_owned(),
         EndReason::StoreFailed(error) => error.to_string(),
-        EndReason::ShardEnded => "a core ended by itself".to_owned(),
+        EndReason::ShardEnded => "a shard ended by itself".to_owned(),
     }
 }
 
@@ -194,18 +197,18 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     if metrics.count(Count::HostsCooled) > 0 {
         let returned = count(Count::HostsReturned);
-        let cooled = format!("left RAM, {returned} came back");
+        let cooled = format!("evicted from RAM, {returned} came back");
         rows.push(("hosts", count(Count::HostsCooled), cooled));
     }
     if metrics.count(Count::OriginsGivenUp) > 0 {
         let unasked = count_text(metrics.outcome_count(Outcome::OriginDown));
-        let remark = format!("origins that failed, {unasked} of their URLs unasked");
+        let remark = format!("origins that failed, {unasked} of their URLs not requested");
         rows.push(("given up", count(Count::OriginsGivenUp), remark));
     }
     let given_way = metrics.count(Count::BodiesCut) + metrics.count(Count::BodiesShed);
     if given_way > 0 {
         let shed = count(Count::BodiesShed);
-        let remark = format!("for want of memory; {shed} let go and asked for again");
+        let remark = format!("memory was short; {shed} discarded and requested again");
         rows.push(("bodies cut", count(Count::BodiesCut), remark));
     }
     for (name, kind, remark) in LEFT_OUT {
@@ -238,16 +241,16 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     Ok(())
 }
 
-/// What the crawl found and did not fetch, or not to its end.
+/// What the crawl found and did not fetch, or not completely.
 const LEFT_OUT: [(&str, Count, &str); 5] = [
     ("dead letters", Count::DeadLetters, "URLs given up: listed in requests/dead-*.log"),
     ("outside", Count::LinksOutside, "links outside of `stay`, too deep or nofollow"),
     ("no URLs", Count::LinksRefused, "links that are no http or https URLs"),
-    ("dropped", Count::UrlsDropped, "URLs beyond a cap"),
-    ("trapped", Count::UrlsTrapped, "URLs not followed: traps"),
+    ("dropped", Count::UrlsDropped, "URLs beyond a limit"),
+    ("trapped", Count::UrlsTrapped, "URLs that look like traps, not followed"),
 ];
 
-/// Of all runs, if there were others before this one.
+/// Writes the totals of all runs, if there were runs before this one.
 fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
     if summary.earlier.run_count == 0 {
         return Ok(());
@@ -261,7 +264,7 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ("requests", count(Count::Requests), String::new()),
         ("received", bytes(Count::BytesReceived), format!("{} stored", bytes(Count::BytesStored))),
         ("new URLs", count(Count::UrlsNew), String::new()),
-        ("ended", count(Count::UrlsEnded), "URLs that need not be asked for again".to_owned()),
+        ("ended", count(Count::UrlsEnded), "URLs that are done with".to_owned()),
         ("dead letters", count(Count::DeadLetters), "URLs given up, of these".to_owned()),
     ] {
         writeln!(out, "{}", format!("  {name:<12}{figure:>14}   {remark}").trim_end())?;
@@ -278,7 +281,7 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
     Ok(())
 }
 
-/// All runs, this one with them.
+/// Returns the totals of all runs, including this one.
 fn totals(summary: &Summary) -> Totals {
     let mut all = summary.earlier.with_run(&summary.metrics);
     all.span_ms += Duration::from_secs_f64(summary.seconds).as_millis() as u64;
@@ -331,7 +334,7 @@ fn write_rest(out: &mut String, count: usize) -> std::fmt::Result {
     }
 }
 
-/// Outcomes that happened, most frequent first.
+/// Returns the outcomes that happened, the most frequent first.
 fn outcomes(metrics: &Metrics) -> Vec<(Outcome, u64)> {
     let mut counted: Vec<(Outcome, u64)> = Outcome::ALL
         .iter()
@@ -389,14 +392,14 @@ fn percentiles_json(percentiles: Percentiles) -> Value {
     })
 }
 
-/// What it means, and what an operator can do about it.
+/// Explains an outcome, and says what an operator can do about it.
 pub fn advice(outcome: Outcome) -> &'static str {
     use Outcome::*;
     match outcome {
         NoName => "the host name does not exist: check the seeds, or --dns",
-        DnsFailed => "no resolver answered: check the network, or name one with --dns",
-        AddressRefused => "the address is not public: --allow-private lets such hosts be fetched",
-        ConnectRefused => "nothing listens on that port",
+        DnsFailed => "no DNS resolver answered: check the network, or name one with --dns",
+        AddressRefused => "the address is not public: --allow-private allows such addresses",
+        ConnectRefused => "no server listens on that port",
         ConnectTimedOut | ConnectFailed => "the host could not be reached: check the network",
         TlsFailed => "the TLS handshake failed",
         TlsExpired => {
@@ -406,22 +409,26 @@ pub fn advice(outcome: Outcome) -> &'static str {
             "the certificate is not valid yet: this machine's clock is probably wrong, set it"
         }
         TlsWrongName => "the certificate is for another host name: check the seed's spelling",
-        TlsSelfSigned => "the certificate is signed by itself alone: insecure_tls would take it",
+        TlsSelfSigned => "the certificate is self-signed: insecure_tls accepts it",
         TlsUnknownIssuer => {
             "the certificate's authority is not trusted: --set extra_ca=FILE trusts another one"
         }
         TlsBrokenChain => {
-            "the server leaves out its issuer's certificate: --set extra_ca=FILE may name it"
+            "the server does not send its issuer's certificate: --set extra_ca=FILE may add it"
         }
         TlsBadCertificate => "the certificate is damaged, revoked or not for servers",
-        TlsProtocol => "the server speaks no TLS, or no version and suite that we do",
-        OriginDown => "it failed for so long that it was given up",
-        RobotsUnreachable => "robots.txt could not be fetched, and until then nothing else may be",
+        TlsProtocol => "the server speaks no TLS, or no version and suite that nephila knows",
+        OriginDown => "the origin failed for so long that it was given up",
+        RobotsUnreachable => {
+            "robots.txt could not be fetched, and nothing else may be fetched without it"
+        }
         ClientError | ServerError | Throttled => "the server answered with an error",
-        Malformed | HeadTooLarge | Incomplete => "the server's answer is not sound HTTP",
+        Malformed | HeadTooLarge | Incomplete => "the server's answer is not valid HTTP",
         FirstByteTimedOut | HeadTimedOut => "the server did not answer in time",
         Reset => "the server closed the connection",
-        RedirectLoop | RedirectLimit | RedirectRefused => "the redirects lead nowhere",
+        RedirectLoop | RedirectLimit | RedirectRefused => {
+            "the redirects go in a circle, are too many or have no usable target"
+        }
         Shed => "out of descriptors, ports or buffers: raise `ulimit -n` or lower fetch_slots",
         ShedMemory => "memory for bodies was short: raise body_memory_mb or lower fetch_slots",
         Fetched | CutLength | CutTime | CutMemory | NotModified | Redirected | RobotsDenied
@@ -498,7 +505,7 @@ mod tests {
         for expected in [
             "  dead letters         1,234   URLs given up: listed in requests/dead-*.log",
             "  outside                 56   links outside of `stay`, too deep or nofollow",
-            "  dropped                  7   URLs beyond a cap",
+            "  dropped                  7   URLs beyond a limit",
         ] {
             assert!(table.contains(expected), "{expected} is not in\n{table}");
         }
@@ -598,7 +605,7 @@ mod tests {
             (0..40).for_each(|_| metrics.outcome(Outcome::OriginDown));
         });
         let text = table(&gone);
-        assert!(text.contains("2   origins that failed, 40 of their URLs unasked"), "{text}");
+        assert!(text.contains("2   origins that failed, 40 of their URLs not requested"), "{text}");
         assert_eq!(json(&gone)["origins_given_up"], 2);
         assert!(given_up(&gone).unwrap().starts_with("2 origins were given up"));
         assert_eq!(failure(&gone), None);

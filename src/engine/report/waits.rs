@@ -1,4 +1,4 @@
-//! What a crawl waits for, in words: for the progress line of a crawl that fetches little.
+//! What a crawl waits for, in words, for the progress line of a crawl that fetches little.
 
 use super::figures::{count_text, span_text};
 use crate::base::Time;
@@ -6,8 +6,8 @@ use crate::base::limits::WAITS_LOOK_COUNT_MAX;
 use crate::crawl::metrics::{Gauges, Hold};
 use std::time::Duration;
 
-/// `50 hosts for their delay (next in 2.3 s), 3 hosts in line at addresses`; empty if it waits for
-/// nothing.
+/// Returns a text like `50 hosts for their delay (next in 2.3 s), 3 hosts in line at addresses`;
+/// empty if the crawl waits for nothing.
 pub(super) fn waits_text(gauges: &Gauges) -> String {
     let (waits, now) = (&gauges.waits, Time(gauges.at_ns));
     let held = Hold::ALL.iter().map(|hold| (hold, waits.holds[hold.index()]));
@@ -18,10 +18,11 @@ pub(super) fn waits_text(gauges: &Gauges) -> String {
     let failing =
         [waits.origins_at_breaker, waits.origins_backing_off, waits.origins_without_robots];
     let failing_count: u64 = failing.iter().sum();
-    // A failing origin's host waits in the wheel as well, until the origin's next request.
+    // The host of a failing origin also waits in the wheel, until the origin's next request.
     let delayed_count = gauges.hosts_waiting.saturating_sub(failing_count);
     let at_least = if failing_count >= WAITS_LOOK_COUNT_MAX as u64 { "at least " } else { "" };
-    // Said once, of the first kind that there is.
+    // The time of the next request is shown once, beside the first kind of failing origin that
+    // there is.
     let mut probe = Some(time_text("next request", waits.next_probe, now));
     let [breaker, backing_off, robots] = failing.map(|count| match count {
         0 => String::new(),
@@ -63,13 +64,13 @@ pub(super) fn waits_text(gauges: &Gauges) -> String {
     held.chain(waiting).collect::<Vec<_>>().join(", ")
 }
 
-/// ` (next in 2.3 s)`; nothing if there is no such time.
+/// Returns a text like ` (next in 2.3 s)`; empty if there is no such time.
 fn time_text(what: &str, at: Time, now: Time) -> String {
     match at {
         Time::ZERO => String::new(),
         at if at <= now => format!(" ({what} now)"),
         at => {
-            // To a tenth of a second: the line is rewritten several times in one.
+            // Tenths of a second are enough, because the line is rewritten several times a second.
             let tenths = at.since(now).as_millis().div_ceil(100) as u64;
             format!(" ({what} in {})", span_text(Duration::from_millis(tenths * 100)))
         }

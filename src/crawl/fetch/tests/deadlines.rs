@@ -1,8 +1,8 @@
-//! Servers that are slow, silent, absent or gone: what each amounts to, and when it is over.
+//! Servers that are slow, silent, absent or gone: the outcome of each, and when the request ends.
 
 use super::*;
 
-/// When the request of the first connection was sent.
+/// Returns when the request of the first connection was sent.
 fn sent_at(answer: &Answer) -> Time {
     answer.started + answer.connect_took.unwrap() + answer.tls_took.unwrap_or_default()
 }
@@ -49,7 +49,11 @@ fn a_server_that_never_accepts() {
         let at = SocketAddr::new(address(1), 80);
         let _listener = stage.sim.world(0).listen(at).unwrap();
         let answer = stage.fetch("http://a.test/").0;
-        assert_eq!(answer.outcome, Outcome::FirstByteTimedOut, "the system took the connection");
+        assert_eq!(
+            answer.outcome,
+            Outcome::FirstByteTimedOut,
+            "the system accepted the connection"
+        );
         assert_eq!(answer.ended, sent_at(&answer) + ms(timeouts().first_byte_ms));
     });
 }
@@ -107,14 +111,14 @@ fn a_stream_that_ends_before_its_response_is_incomplete() {
     for end in [Close, Abort] {
         for wire in [&length[..length.len() - 1], &coded[..coded.len() - 6], &open[..]] {
             if matches!(end, Close) && wire == open {
-                continue; // A close is how that one ends.
+                continue; // A body without a length ends with the close.
             }
             on_every_network(|stage| {
                 let (wire, end) = (wire.to_vec(), end.clone());
                 stage.serve(move |_| vec![say(&wire), end.clone()]);
                 let (answer, kept) = stage.fetch("http://a.test/");
                 assert_eq!(answer.outcome, Outcome::Incomplete);
-                assert!(kept.body.len() >= 10, "what came is kept");
+                assert!(kept.body.len() >= 10, "what has arrived is kept");
                 assert_eq!(answer.status(), Some(200));
                 assert_eq!(stage.client.idle_count(), 0);
             });
@@ -159,7 +163,10 @@ fn the_delay_counts_from_when_the_server_had_the_request() {
                 assert_eq!(answer.connection == Connection::Reused, kept);
                 let asked = stage.asked().pop().unwrap();
                 assert_eq!(asked.path(), path);
-                assert!(asked.at <= answer.seen_by, "{path}: seen before the server saw it");
+                assert!(
+                    asked.at <= answer.seen_by,
+                    "{path}: seen_by is before the server saw the request"
+                );
             });
         }
     }

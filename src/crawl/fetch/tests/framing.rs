@@ -1,4 +1,4 @@
-//! What a response may be: whole, too long, malformed, or hostile in its framing.
+//! What a response may be: complete, too long, malformed, or hostile in its framing.
 
 use super::*;
 use crate::base::limits;
@@ -18,7 +18,11 @@ fn the_answer_holds_head_and_body_as_the_server_sent_them() {
             assert_eq!(answer.response, [head.as_bytes(), &text(9_000)].concat());
             assert_eq!((kept.statuses, kept.body), (vec![404], text(9_000)));
             let asked = stage.asked().pop().unwrap();
-            assert_eq!(asked.text.as_bytes(), answer.request, "logged as it went out");
+            assert_eq!(
+                asked.text.as_bytes(),
+                answer.request,
+                "the request is logged as it was sent"
+            );
             assert_eq!(asked.path(), "/dir/x?q=1");
             assert!(asked.text.contains("\r\nHost: a.test\r\n"));
             assert!(asked.text.contains("\r\nUser-Agent: nephila-test\r\n"));
@@ -96,7 +100,7 @@ fn an_endless_body_is_cut_and_its_connection_closed() {
             assert_eq!(kept.body.len() as u64, timeouts().body_bytes_max);
             assert_eq!(stage.client.idle_count(), 0);
             stage.wait_ms(1_000);
-            assert_eq!(stage.witness.ended_count.get(), 1, "the server may stop");
+            assert_eq!(stage.witness.ended_count.get(), 1, "the server sees the connection end");
         });
     }
 }
@@ -168,7 +172,10 @@ fn a_response_that_breaks_the_grammar_is_discarded_and_its_connection_closed() {
             let answer = stage.fetch("http://a.test/").0;
             let start: String = wire.chars().take(90).collect();
             assert_eq!(answer.outcome, Outcome::Malformed, "{start}");
-            assert!(answer.ended < answer.started + ms(1_000), "known at once: {start}");
+            assert!(
+                answer.ended < answer.started + ms(1_000),
+                "the fault is known at once: {start}"
+            );
             assert_eq!(stage.client.idle_count(), 0);
         });
     }

@@ -74,7 +74,7 @@ fn an_unwanted_body_costs_the_connection() {
         assert!(kept.body.is_empty());
         assert_eq!(stage.client.idle_count(), 0);
         stage.wait_ms(1_000);
-        assert_eq!(stage.witness.ended_count.get(), 1, "the server sees the end of it");
+        assert_eq!(stage.witness.ended_count.get(), 1, "the server sees the connection end");
     });
 }
 
@@ -107,7 +107,7 @@ fn a_request_that_crosses_the_servers_close_is_stale_and_no_failure_of_the_serve
                 _ => vec![say(page("third"))],
             });
             assert_eq!(stage.outcome("http://a.test/1"), Outcome::Fetched);
-            // The close leaves at 950 ms from now and is here at 1000.
+            // The close is sent 950 ms from now and arrives at 1000 ms.
             stage.wait_ms(980);
             let answer = stage.fetch("http://a.test/2").0;
             assert_eq!((answer.outcome, answer.connection), (Outcome::Reset, Connection::Reused));
@@ -147,7 +147,8 @@ fn only_a_kept_connection_without_an_answer_is_stale() {
     }
 }
 
-/// Asks hosts by number, a second apart: how each was reached, and how many are idle.
+/// Sends requests to hosts by number, a second apart. Returns how each was reached, and how many
+/// connections are idle.
 fn reach(stage: &Stage, hosts: &[u8]) -> Vec<(Connection, usize)> {
     let ask = |host: &u8| {
         let url = format!("http://h{host}.test/");
@@ -186,10 +187,10 @@ fn a_full_pool_closes_what_nobody_seems_to_want_any_more() {
     use Connection::{Opened, Reused};
     on_every_network(|stage| {
         let stage = with_room_for_two(stage);
-        // The second is used again every second, the first no more.
+        // The second host gets a request every second, the first gets no more.
         reach(&stage, &[1, 2, 2, 2]);
         assert_eq!(reach(&stage, &[3]), [(Opened, 2)]);
-        assert_eq!(reach(&stage, &[3]), [(Reused, 2)], "it took the place of the first");
+        assert_eq!(reach(&stage, &[3]), [(Reused, 2)], "it has replaced the first");
         assert_eq!(reach(&stage, &[1]), [(Opened, 2)]);
         assert_eq!(reach(&stage, &[2, 3]), [(Reused, 2), (Reused, 2)]);
         assert_eq!(stage.client.crowded_count(), 2);
@@ -215,7 +216,8 @@ fn an_idle_connection_is_closed_after_its_time_and_not_before() {
         stage.serve(|_| vec![say(page("x"))]);
         stage.fetch("http://a.test/1");
         stage.wait_ms(6_000);
-        // Used again: its time begins anew, and the entry of its first idle spell counts no more.
+        // The connection is used again, so its idle time begins anew and its first entry counts no
+        // more.
         stage.fetch("http://a.test/2");
         stage.fetch_at("http://b.test/", address(2), Kept::default());
         stage.wait_ms(9_000);

@@ -1,4 +1,4 @@
-//! Requests under TLS: the same answers, the same doubts, and records where they may surprise.
+//! Requests under TLS: the same answers and the same limits, and records at unexpected places.
 
 use super::tls_policy::{Certified, believing, secure};
 use super::*;
@@ -9,7 +9,8 @@ use rustls::ConnectionTrafficSecrets;
 
 const FORGED: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nEvil";
 
-/// A stage whose client believes the authority of a certificate for `a.test`, and that server.
+/// Returns a stage whose client trusts the authority of a certificate for `a.test`, and that
+/// server.
 fn on_every_secure_network(
     script: impl Fn(&Asked) -> Vec<Act> + Clone + 'static,
     test: impl Fn(Stage),
@@ -26,9 +27,9 @@ const HANDSHAKE: u8 = 0x16;
 /// A NewSessionTicket (RFC 8446 4.6.1): lifetime, age, no nonce, one byte of ticket, no extension.
 const TICKET: [u8; 18] = [4, 0, 0, 14, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 7, 0, 0];
 
-/// Session tickets, each in a record of its own, sealed with a session's keys. rustls as a server
-/// sends few, and as a client bounds every other kind of record without data (empty ones, key
-/// updates, warnings).
+/// A source of session tickets, each in a record of its own, sealed with a session's keys. rustls
+/// as a server sends few tickets, and as a client limits every other kind of record without data
+/// (empty ones, key updates, warnings).
 pub(super) struct Tickets {
     key: LessSafeKey,
     iv: [u8; 12],
@@ -43,7 +44,7 @@ impl Tickets {
         Tickets { key, iv: iv.as_ref().try_into().unwrap(), serial }
     }
 
-    /// The next `count` (RFC 8446 5.2, 5.3).
+    /// Returns the next `count` records (RFC 8446 5.2, 5.3).
     pub(super) fn next(&mut self, count: usize) -> Vec<u8> {
         let mut wire = Vec::new();
         for _ in 0..count {
@@ -114,7 +115,7 @@ fn records_without_data_behind_an_answer_leave_the_connection_usable() {
 
 #[test]
 fn a_forged_response_under_tls_never_meets_the_next_request() {
-    // Whatever the size, one of these ends where a record or a read does.
+    // Whatever the size, one of these ends where a record or a read ends.
     let head_len = page(text(10_000)).len() - 10_000;
     let record = 16 * 1024;
     let sizes = [10, record - head_len - 1, record - head_len, 2 * record - head_len];
@@ -184,7 +185,7 @@ fn rfc_only_a_goodbye_ends_a_body_of_no_length() {
             |stage| {
                 let (answer, kept) = stage.fetch("https://a.test/");
                 assert_eq!(answer.outcome, outcome, "{}", acts.len());
-                assert!(kept.body.len() > 800, "what came is kept");
+                assert!(kept.body.len() > 800, "what has arrived is kept");
                 assert_eq!(kept.body, text(kept.body.len()));
             },
         );
@@ -306,7 +307,7 @@ fn a_second_connection_resumes_the_session() {
     );
 }
 
-/// The pool knew origins by 64 bits of a hash that anyone can compute.
+/// The pool once found origins by 64 bits of a hash that anyone can compute.
 #[test]
 fn no_request_goes_over_a_connection_that_was_verified_for_a_name_made_to_collide() {
     let [victim, made] = made_to_collide("origin");
@@ -318,7 +319,7 @@ fn no_request_goes_over_a_connection_that_was_verified_for_a_name_made_to_collid
         assert_eq!(stage.outcome(&format!("{made}/a")), Outcome::Fetched);
         assert_eq!(stage.client.idle_count(), 1, "kept for the next request");
         let stolen = stage.fetch(&format!("{victim}/page")).0;
-        assert_ne!(stolen.outcome, Outcome::Fetched, "its name is not in the certificate");
+        assert_ne!(stolen.outcome, Outcome::Fetched, "the certificate does not have its name");
         let asked = stage.asked();
         assert_eq!((asked.len(), asked[0].path()), (1, "/a"));
     });

@@ -1,5 +1,5 @@
-//! Whom the client believes, and handshakes that fail or never end.
-#![allow(clippy::disallowed_types)] // rustls wants Arc; none of it leaves the thread.
+//! Which certificates the client trusts, and handshakes that fail or never end.
+#![allow(clippy::disallowed_types)] // rustls requires Arc; none leaves the thread.
 
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
@@ -31,7 +31,8 @@ impl Certified {
         Certified { authority_pem: issuer.pem(), chain, key }
     }
 
-    /// Signed by an intermediate of an authority, which are shown with it as far as is said.
+    /// Returns a certificate that an intermediate of an authority has signed. `shown_count` says
+    /// how many certificates above it are sent with it.
     fn of_chain(names: &[&str], shown_count: usize) -> Certified {
         let key = || KeyPair::generate().unwrap();
         let root = CertifiedIssuer::self_signed(authority("a root"), key()).unwrap();
@@ -46,7 +47,7 @@ impl Certified {
     fn self_signed(names: &[&str]) -> Certified {
         let key = KeyPair::generate().unwrap();
         let mut params = leaf(names);
-        // As `openssl req -x509` makes them.
+        // `openssl req -x509` makes such certificates.
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = params.self_signed(&key).unwrap();
         Certified { authority_pem: certificate.pem(), chain: vec![certificate.der().clone()], key }
@@ -56,7 +57,8 @@ impl Certified {
         self.config_with(aws_lc_rs::default_provider())
     }
 
-    /// As [`Certified::config`], with one suite and keys that can be taken out.
+    /// Returns the configuration of [`Certified::config`], with one suite and with keys that can be
+    /// taken out.
     pub(super) fn open_config(&self) -> ServerConfig {
         let mut provider = aws_lc_rs::default_provider();
         provider.cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
@@ -88,12 +90,12 @@ fn leaf(names: &[&str]) -> CertificateParams {
     CertificateParams::new(names).unwrap()
 }
 
-/// A policy that believes the authority of `certified` beside the public ones.
+/// Returns a policy that trusts the authority of `certified` and the public ones.
 pub(super) fn believing(certified: &Certified) -> TlsPolicy {
     TlsPolicy::new(Some(certified.authority_pem.as_bytes()), false).unwrap()
 }
 
-/// The sessions of a server.
+/// Returns a maker of a server's sessions.
 pub(super) fn secure(config: ServerConfig) -> impl Fn(usize) -> Option<ServerConnection> {
     let config = Arc::new(config);
     move |_| Some(ServerConnection::new(config.clone()).unwrap())
@@ -107,7 +109,7 @@ fn outcome_with(stage: Stage, certified: &Certified, policy: TlsPolicy) -> Outco
         assert_eq!((answer.connection, answer.tls_took), (Connection::Opened, None));
         assert!(answer.request.is_empty());
         stage.wait_ms(1_000);
-        assert!(stage.asked().is_empty(), "nothing was asked of a stranger");
+        assert!(stage.asked().is_empty(), "no request was sent to an untrusted server");
         assert_eq!(stage.witness.ended_count.get(), 1, "the connection is closed");
     }
     answer.outcome
@@ -174,7 +176,7 @@ fn an_authority_that_is_none_is_refused() {
     }
 }
 
-/// A server at port 443 that does `acts` as soon as the first bytes have come.
+/// Starts a server at port 443 that performs `acts` as soon as the first bytes have arrived.
 fn serve_bytes(stage: &Stage, acts: Vec<Act>) {
     let world = stage.sim.world(0);
     let listener = world.listen(SocketAddr::from(([0, 0, 0, 0], 443))).unwrap();

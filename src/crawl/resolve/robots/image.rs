@@ -1,4 +1,4 @@
-//! What is known of an origin's robots.txt, as state files hold it.
+//! What is known of an origin's robots.txt, in the form that state files hold.
 
 use super::{Entry, RobotsCache, RobotsVersion};
 use crate::base::pack::{Pack, Unpack};
@@ -7,7 +7,7 @@ use crate::proto::robotstxt::Robots;
 use std::rc::Rc;
 
 impl RobotsCache {
-    /// Packs what is known of `origin`; nothing if there was no answer yet.
+    /// Writes what is known of `origin`. Writes nothing if there was no answer yet.
     pub fn pack(&self, origin: &str, pack: &mut Pack<'_>, wall_of: impl Fn(Time) -> WallTime) {
         let entry = self.entries.get(origin);
         let Some(entry) = entry.filter(|of| of.rules.is_some() || of.unreachable.is_some()) else {
@@ -27,9 +27,10 @@ impl RobotsCache {
         pack.bytes(&field(version.and_then(|version| version.last_modified.as_ref())));
     }
 
-    /// Takes in what [`RobotsCache::pack`] packed; `None` if it is something else. `time_of` says
-    /// when a moment of the past was, if the clock can tell. An answer of which it cannot is asked
-    /// for anew, and its Crawl-delay holds meanwhile: a reboot does not shorten it.
+    /// Reads what [`RobotsCache::pack`] wrote. Returns `None` if the bytes are something else.
+    /// `time_of` converts a moment of the past, if the clock can tell it. If it cannot, the
+    /// robots.txt is requested again, and its Crawl-delay holds meanwhile, so that a reboot does
+    /// not shorten it.
     pub fn unpack(
         &mut self,
         origin: &str,
@@ -56,7 +57,8 @@ impl RobotsCache {
         let answered = answered.unwrap_or(Time::ZERO);
         let unreachable = match since {
             0 => None,
-            // Silent since before the clock began is silent for as long as the clock knows.
+            // A robots.txt that was silent before the clock began counts as silent since the clock
+            // began.
             _ => {
                 Some([since, retry_at].map(|at| time_of(WallTime(at)).unwrap_or(Time::ZERO)).into())
             }
