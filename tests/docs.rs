@@ -156,7 +156,7 @@ fn the_page_of_settings_is_what_the_program_prints() {
     let shown = settings_of(&page).expect("a block of TOML at the end");
     assert!(
         shown == printed,
-        "{SETTINGS_PAGE} is not what `nephila settings` prints. Write it anew:\n\n{SETTINGS_COMMAND}\n"
+        "{SETTINGS_PAGE} is not what `nephila settings` prints. Make it anew:\n\n{SETTINGS_COMMAND}"
     );
     assert!(page.contains(SETTINGS_COMMAND), "{SETTINGS_PAGE} does not say how it is made");
     assert_ne!(settings_of(&page.replace("delay_ms = 1000", "delay_ms = 999")), Some(&*printed));
