@@ -167,10 +167,12 @@ impl<W: World> Shard<W> {
     }
 
     fn with_lore<T>(&self, pack: impl FnOnce(&mut Lore<'_, W::File>) -> T) -> T {
+        let mut manners = self.manners.borrow_mut();
+        let (health, robots) = manners.lore();
         pack(&mut Lore {
             frontier: &mut self.frontier.borrow_mut(),
-            health: &mut self.health.borrow_mut(),
-            robots: &mut self.robots.borrow_mut(),
+            health,
+            robots,
             sitemaps: &mut self.sitemaps.borrow_mut(),
         })
     }

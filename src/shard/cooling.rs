@@ -74,15 +74,15 @@ impl<W: World> Shard<W> {
             idle: Duration::from_secs(settings.host_cold_seconds),
             host_count_max: settings.host_memory_count,
         };
-        let (health, mut robots) = (self.health.borrow(), self.robots.borrow_mut());
+        let mut manners = self.manners.borrow_mut();
         let left_count = self.frontier.borrow_mut().sweep(sweep, |frontier, host| {
             let pace = frontier.host_lore(host);
             assert!(!pace.is_parked && !pace.holds_domain, "an idle host waits for nothing");
-            let may_leave = frontier.host_origins(host).all(|(origin, text)| {
-                !health.is_ailing(host, origin) && !robots.is_binding(&text, now)
-            });
+            let mut origins = frontier.host_origins(host);
+            let may_leave =
+                origins.all(|(origin, text)| manners.may_forget(host, origin, &text, now));
             if may_leave {
-                frontier.host_origins(host).for_each(|(_, text)| robots.forget_old(&text, now));
+                frontier.host_origins(host).for_each(|(_, text)| manners.forget(&text, now));
             }
             may_leave
         });

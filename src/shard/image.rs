@@ -1,8 +1,8 @@
 //! A host as a checkpoint keeps it: the frontier's part, and what the shard knows beside it. Of a
 //! cold host that is its page count, and what its sitemaps were allowed.
 
-use super::health::Health;
-use super::pace::Pace;
+use super::manners::Health;
+use super::manners::Pace;
 use super::sitemap::Ledger;
 use crate::base::limits::{COLD_IMAGE_COUNT, COLD_PART_COUNT};
 use crate::base::pack::{Pack, Unpack};

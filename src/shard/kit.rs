@@ -4,7 +4,7 @@
 use super::lifecycle::Lifecycle;
 use super::meter::Meter;
 use super::probe::Probe;
-use super::{Notice, Plan, Sabotage};
+use super::{Notice, Plan};
 use crate::base::notify::Notify;
 use crate::base::race::race;
 use crate::crawl::flow::ShardIndex;
@@ -18,7 +18,7 @@ pub(super) struct Kit<W> {
     pub world: W,
     pub index: ShardIndex,
     pub plan: Plan,
-    pub probe: Probe,
+    pub probe: Rc<Probe>,
     pub meter: Meter,
     pub life: Lifecycle,
     /// Wakes the shard's loop: something has changed that may let it go on.
@@ -37,7 +37,7 @@ impl<W: World> Kit<W> {
             world,
             index,
             plan,
-            probe: Probe::new(),
+            probe: Rc::new(Probe::new()),
             meter: Meter::default(),
             life: Lifecycle::default(),
             wake: Notify::default(),
@@ -77,9 +77,5 @@ impl<W: World> Kit<W> {
     pub fn store_failed(&self, error: StoreError) {
         self.life.drain();
         self.notice(Notice::StoreFailed { shard: self.index, error });
-    }
-
-    pub fn is_sabotaged(&self, sabotage: Sabotage) -> bool {
-        self.plan.sabotage == Some(sabotage)
     }
 }

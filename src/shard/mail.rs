@@ -1,7 +1,6 @@
 //! What a shard does with its mail.
 
-use super::errand::Errand;
-use super::turns::Wanted;
+use super::manners::{Errand, Wanted};
 use super::{Notice, Pulse, Shard};
 use crate::crawl::flow::{Command, Mail, Message};
 use crate::crawl::metrics::Count;
@@ -74,14 +73,11 @@ impl<W: World> Shard<W> {
             Message::TurnWanted { place, host, asker, delay_ms } => {
                 let wanted = Wanted { host, asker, delay_ms };
                 let now = self.kit.world.now();
-                let granted = self.turns.borrow_mut().ask(place, wanted, now);
-                if granted {
-                    self.grant(place, wanted);
-                }
+                self.manners.borrow_mut().turn_wanted(place, wanted, now, &mut self.out());
             }
             Message::TurnGranted { place, host } => self.turn_granted(place, host),
             Message::TurnReturned { place, host, used_at } => {
-                self.turns.borrow_mut().give_back(place, host, used_at);
+                self.manners.borrow_mut().turn_returned(place, host, used_at);
             }
             Message::RobotsWanted { target, origin, asker, hops } => {
                 self.take_errand(target, Errand { origin, asker, hops });

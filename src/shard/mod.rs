@@ -7,9 +7,9 @@
 //! A URL's way through the shard:
 //! 1. offered to the frontier ([`Shard::offer`]) by a seed, a link, a redirect or a peer;
 //! 2. its host's time comes and [`Shard::schedule`] starts a visit ([`visit`]);
-//! 3. the visit resolves the host, checks robots, waits for the address's turn ([`turns`]) and
-//!    makes one request; what came of it sets the host's [`pace`] and its origin's [`health`];
-//! 4. the answer is parsed while it arrives, judged, stored, its links routed ([`page`]);
+//! 3. the visit resolves the host, checks robots, waits for the address's turn ([`manners`]) and
+//!    makes one request; what came of it sets the host's pace and its origin's health;
+//! 4. the answer is parsed while it arrives, judged, stored, its links routed (`visit::page`);
 //! 5. the host goes back to the frontier with the time of its next turn.
 
 mod archive;
@@ -18,28 +18,22 @@ mod budget;
 mod checkpoint;
 mod cooling;
 mod ends;
-mod errand;
 mod error;
-mod head_links;
-mod health;
 mod image;
 mod inspection;
 mod kit;
 mod lifecycle;
 pub mod links;
 mod mail;
+mod manners;
 mod memo;
 mod mesh;
 mod meter;
 mod notice;
 mod out;
-mod pace;
-mod page;
 mod placement;
-mod politeness;
 mod probe;
 mod recovery;
-mod robots;
 mod sabotage;
 mod sameness;
 mod seeds;
@@ -47,7 +41,6 @@ mod sieving;
 mod sitemap;
 mod tails;
 mod termination;
-mod turns;
 pub mod view;
 mod visit;
 mod waits;
@@ -66,34 +59,32 @@ use crate::base::race::race;
 use crate::base::{HashKey, Time};
 use crate::crawl::config::{Settings, Stay};
 use crate::crawl::fetch::{Client, Timeouts, TlsPolicy};
-use crate::crawl::flow::{Candidate, Mail, Message, Queued, ShardIndex, TurnPlace};
+use crate::crawl::flow::{Candidate, Mail, Queued, ShardIndex, TurnPlace};
 use crate::crawl::frontier::seen::DiskSieve;
 use crate::crawl::frontier::{Frontier, HostId, Offered};
 use crate::crawl::journal;
 use crate::crawl::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
-use crate::crawl::resolve::{DnsSettings, Resolver, RobotsCache};
+use crate::crawl::resolve::{DnsSettings, Resolver};
 use crate::crawl::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
 use crate::io::{Inbox, Outbox, World};
 use crate::proto::http::DecoderPool;
 use crate::proto::url::{HostKey, Normaliser, UrlId, registrable_domain};
 use archive::Archive;
 use cooling::Cooling;
-use errand::Errands;
 use hashbrown::HashSet;
-use health::Health;
 use kit::Kit;
 use links::{LinkDesk, Ways};
+use manners::{Manners, Pace};
 use mesh::Mesh;
-use pace::Pace;
 use recovery::State;
 use sameness::Sameness;
 use std::cell::{Cell, RefCell, RefMut};
+use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
-use turns::{Turns, Wanted};
 
 /// What the shards of a crawl have in common, each with its own copy.
 #[derive(Clone)]
@@ -131,14 +122,12 @@ struct Shard<W: World> {
     sieving: sieving::Sieving,
     tailing: tails::Tailing<W::File>,
     cooling: Cooling,
-    /// Origins that fail.
-    health: RefCell<Health>,
-    turns: RefCell<Turns>,
+    manners: RefCell<Manners>,
     /// Hosts whose turn at an address or a domain has come.
     granted: RefCell<VecDeque<(HostId, TurnPlace)>>,
     resolver: Resolver<W>,
-    robots: RefCell<RobotsCache>,
-    errands: RefCell<Errands>,
+    /// Hosts that wait for the answer to an errand elsewhere, by origin.
+    parked: RefCell<HashMap<Box<str>, (HostId, Queued)>>,
     sitemaps: RefCell<sitemap::Ledger>,
     client: Client<W>,
     decoders: RefCell<DecoderPool>,
@@ -238,12 +227,6 @@ impl<W: World> Shard<W> {
         // What is kept in this process alone has a key that no other process had.
         let own_secret = [world.random_u64(), world.random_u64()].map(u128::from);
         let own_key = HashKey::new(own_secret[0] << 64 | own_secret[1]);
-        let mut turns = Turns::default();
-        if recovery.is_some() {
-            // Nor is it known who spoke last at which address.
-            let after = |ms| world.now() + Duration::from_millis(ms);
-            turns.rest_until(after(settings.delay_ms), after(settings.domain_delay_ms));
-        }
         for (queued, outcome, at) in dead {
             let Queued { url, depth, via, .. } = &queued;
             let (tries, depth, via) = (queued.tries_made(), *depth, *via);
@@ -256,12 +239,10 @@ impl<W: World> Shard<W> {
             sieving: sieving::Sieving::new(index),
             tailing: tails::Tailing::new(index),
             cooling: Cooling::default(),
-            health: RefCell::new(health),
-            turns: RefCell::new(turns),
+            manners: RefCell::new(Manners::new(&kit, health, robots)),
             granted: RefCell::default(),
             resolver: Resolver::new(world.clone(), dns),
-            robots: RefCell::new(robots),
-            errands: RefCell::default(),
+            parked: RefCell::default(),
             sitemaps: RefCell::new(sitemaps),
             client: Client::new(world.clone(), &agent, Timeouts::of(settings), tls)
                 .accepting(&settings.accept_encoding),
@@ -344,7 +325,7 @@ impl<W: World> Shard<W> {
                 drained = self.kit.notice(Notice::Drained(self.kit.index));
             }
             let due = self.frontier.borrow().next_due();
-            let turn_due = self.turns.borrow().next_due();
+            let turn_due = self.manners.borrow().next_turn_due();
             let mut until = due.into_iter().chain(turn_due).min();
             if !clear || (is_untold && !drained) {
                 self.kit.probe.add(Count::MailboxesFull, u64::from(!clear));
@@ -399,21 +380,12 @@ impl<W: World> Shard<W> {
         });
     }
 
-    /// Gives the turns that have come: to the own hosts directly, to others' by message.
+    /// Calls the hosts whose turns have come.
     fn begin_turns(&self, now: Time) {
         loop {
-            let next = self.turns.borrow_mut().advance(now);
-            let Some((place, wanted)) = next else { return };
-            self.grant(place, wanted);
-        }
-    }
-
-    fn grant(&self, place: TurnPlace, wanted: Wanted) {
-        if wanted.asker == self.kit.index {
-            self.turn_granted(place, wanted.host);
-        } else {
-            let granted = Message::TurnGranted { place, host: wanted.host };
-            self.mesh.borrow_mut().post(wanted.asker, granted);
+            let next = self.manners.borrow_mut().next_turn(now, &mut self.out());
+            let Some((host, place)) = next else { return };
+            self.turn_granted(place, host);
         }
     }
 
@@ -421,20 +393,12 @@ impl<W: World> Shard<W> {
         let id = self.frontier.borrow().host_by_key(host);
         match id {
             Some(id) => self.granted.borrow_mut().push_back((id, place)),
-            None => self.return_turn(place, host, None),
+            None => {
+                let mut manners = self.manners.borrow_mut();
+                let _ = manners.return_turn(place, host, None, &mut self.out());
+            }
         }
         self.kit.wake.poke();
-    }
-
-    fn return_turn(&self, place: TurnPlace, host: HostKey, used_at: Option<Time>) {
-        let owner = self.kit.plan.placement.of_turn(&self.kit.plan.hash_key, place);
-        if owner == self.kit.index {
-            self.turns.borrow_mut().give_back(place, host, used_at);
-            self.kit.wake.poke();
-        } else {
-            let message = Message::TurnReturned { place, host, used_at };
-            self.mesh.borrow_mut().post(owner, message);
-        }
     }
 
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.

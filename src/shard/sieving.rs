@@ -6,7 +6,7 @@
 
 use super::Shard;
 use super::links::Ways;
-use super::pace::Pace;
+use super::manners::Pace;
 use crate::base::Time;
 use crate::base::limits;
 use crate::base::notify::Notify;

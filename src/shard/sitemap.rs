@@ -78,7 +78,7 @@ impl<W: World> Shard<W> {
         if !self.kit.plan.settings.sitemaps {
             return;
         }
-        let state = self.robots.borrow().state(page.origin(), self.kit.world.now());
+        let state = self.manners.borrow().robots_state(page.origin(), self.kit.world.now());
         let RobotsState::Ready(rules) = state else { return };
         for address in rules.sitemaps() {
             let fate = match page.join(address) {
@@ -95,7 +95,7 @@ impl<W: World> Shard<W> {
     pub(super) fn is_sitemap(&self, queued: &Queued) -> bool {
         let url = &queued.url;
         queued.via == Via::Sitemap
-            || match self.robots.borrow().state(url.origin(), self.kit.world.now()) {
+            || match self.manners.borrow().robots_state(url.origin(), self.kit.world.now()) {
                 RobotsState::Ready(rules) if self.kit.plan.settings.sitemaps => {
                     rules.sitemaps().any(|address| address == url.as_str())
                 }

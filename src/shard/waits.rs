@@ -2,7 +2,7 @@
 //! hand. Failing origins are looked at one by one, up to a bound.
 
 use super::Shard;
-use super::pace::Pace;
+use super::manners::Pace;
 use crate::base::Time;
 use crate::base::limits::WAITS_LOOK_COUNT_MAX;
 use crate::crawl::flow::Outcome;
@@ -15,18 +15,18 @@ impl<W: World> Shard<W> {
     pub(super) fn waits(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Waits {
         let mut waits = Waits {
             hosts_in_line: self.in_line_count.get(),
-            hosts_at_errands: self.errands.borrow().parked_count() as u64,
+            hosts_at_errands: self.parked.borrow().len() as u64,
             names_in_lookup: self.resolver.in_flight_count() as u64,
             urls_retrying: frontier.retry_count() as u64,
             next_turn: frontier.next_turn().unwrap_or(Time::ZERO),
             next_retry: frontier.next_retry().unwrap_or(Time::ZERO),
             ..Waits::default()
         };
-        if let Some(turn) = self.turns.borrow().next_due() {
+        if let Some(turn) = self.manners.borrow().next_turn_due() {
             waits.next_turn = crate::crawl::metrics::earlier(waits.next_turn, turn);
         }
         let now = self.kit.world.now();
-        for (host, ailing) in self.health.borrow().all().take(WAITS_LOOK_COUNT_MAX) {
+        for (host, ailing) in self.manners.borrow().health().all().take(WAITS_LOOK_COUNT_MAX) {
             if ailing.until <= now || !frontier.has_work(host) {
                 continue;
             }

@@ -19,9 +19,9 @@ pub use repair::{Buried, Finding, Salvage};
 pub(in crate::shard) use source::{ChunksWanted, Opened, Source};
 
 use super::archive::{CheckpointBooks, Kept};
-use super::health::Health;
 use super::image::{Clocks, Lore};
-use super::pace::Pace;
+use super::manners::Health;
+use super::manners::Pace;
 use super::sitemap::Ledger;
 use super::{Past, Plan, ShardError};
 use crate::base::limits::{self, LOOK_SEEN_COUNT};

@@ -33,12 +33,12 @@ use hashbrown::HashMap;
 use std::time::Duration;
 
 #[derive(Default)]
-pub(super) struct Health {
+pub(in crate::shard) struct Health {
     ailing: HashMap<(HostId, Origin), Ailing>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ailing {
+pub(in crate::shard) struct Ailing {
     /// Since the last success; of URLs that failed before, only while the breaker was open.
     pub failure_count: u16,
     /// Times the breaker opened since the last success.
@@ -59,7 +59,7 @@ pub(super) struct Ailing {
 
 /// What a failure says of its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(in crate::shard) enum Sign {
     /// Nothing of it could be reached, or its robots.txt failed: so would any other URL.
     Unreached,
     /// The request was sent and not answered: the fault is the origin's or the URL's.
@@ -70,7 +70,7 @@ pub(super) enum Sign {
 
 /// What may be done with an origin's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fitness {
+pub(in crate::shard) enum OriginFitness {
     /// It may be asked.
     Fit,
     /// Not before then.
@@ -81,7 +81,7 @@ pub(super) enum Fitness {
 
 /// What a failure led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turning {
+pub(in crate::shard) enum Turning {
     BackedOff,
     Opened,
     /// Opened in vain often enough, but it answers: its URLs are asked for one by one.
@@ -93,12 +93,12 @@ pub(super) enum Turning {
 }
 
 impl Health {
-    pub fn fitness(&self, host: HostId, origin: Origin, now: Time) -> Fitness {
+    pub fn fitness(&self, host: HostId, origin: Origin, now: Time) -> OriginFitness {
         match self.ailing.get(&(host, origin)) {
-            Some(ailing) if ailing.until <= now => Fitness::Fit,
-            Some(ailing) if ailing.given_up => Fitness::GivenUp(ailing.cause),
-            Some(ailing) => Fitness::Resting(ailing.until),
-            None => Fitness::Fit,
+            Some(ailing) if ailing.until <= now => OriginFitness::Fit,
+            Some(ailing) if ailing.given_up => OriginFitness::GivenUp(ailing.cause),
+            Some(ailing) => OriginFitness::Resting(ailing.until),
+            None => OriginFitness::Fit,
         }
     }
 
@@ -272,7 +272,7 @@ impl Ailing {
 
 /// One failure, as [`Health::failed`] books it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Failure {
+pub(in crate::shard) struct Failure {
     pub at: Time,
     pub cause: Outcome,
     pub sign: Sign,
@@ -283,7 +283,12 @@ pub(super) struct Failure {
 }
 
 /// How long a URL waits before its next try, the `tries`-th: 1, 5 and 30 units, then 30 each.
-pub(super) fn retry_wait(tries: u8, unit: Duration, settings: &Settings, draw: u64) -> Duration {
+pub(in crate::shard) fn retry_wait(
+    tries: u8,
+    unit: Duration,
+    settings: &Settings,
+    draw: u64,
+) -> Duration {
     let units = [1, 5, 30][usize::from(tries).min(2)];
     let wait = unit.saturating_mul(units);
     jittered(wait.min(Duration::from_millis(settings.crawl_delay_ms_max)), draw)
@@ -333,14 +338,14 @@ mod tests {
         let mut health = Health::default();
         for wait in [1, 2, 4, 8] {
             assert_eq!(fail(&mut health, seconds(100)), Turning::BackedOff);
-            let resting = Fitness::Resting(seconds(100 + wait));
+            let resting = OriginFitness::Resting(seconds(100 + wait));
             assert_eq!(health.fitness(HOST, ORIGIN, seconds(100)), resting);
-            assert_eq!(health.fitness(HOST, ORIGIN, seconds(100 + wait)), Fitness::Fit);
+            assert_eq!(health.fitness(HOST, ORIGIN, seconds(100 + wait)), OriginFitness::Fit);
         }
         assert_eq!(fail(&mut health, seconds(200)), Turning::Opened);
-        let five_minutes = Fitness::Resting(seconds(500));
+        let five_minutes = OriginFitness::Resting(seconds(500));
         assert_eq!(health.fitness(HOST, ORIGIN, seconds(499)), five_minutes);
-        assert_eq!(health.fitness(HOST, ORIGIN, seconds(500)), Fitness::Fit, "half open");
+        assert_eq!(health.fitness(HOST, ORIGIN, seconds(500)), OriginFitness::Fit, "half open");
     }
 
     #[test]
@@ -348,9 +353,12 @@ mod tests {
         let mut health = Health::default();
         (0..5).for_each(|_| _ = fail(&mut health, seconds(0)));
         assert_eq!(fail(&mut health, seconds(300)), Turning::Opened);
-        assert_eq!(health.fitness(HOST, ORIGIN, seconds(899)), Fitness::Resting(seconds(900)));
+        assert_eq!(
+            health.fitness(HOST, ORIGIN, seconds(899)),
+            OriginFitness::Resting(seconds(900))
+        );
         assert!(health.recovered(HOST, ORIGIN));
-        assert_eq!(health.fitness(HOST, ORIGIN, seconds(300)), Fitness::Fit);
+        assert_eq!(health.fitness(HOST, ORIGIN, seconds(300)), OriginFitness::Fit);
         assert_eq!(fail(&mut health, seconds(1_000)), Turning::BackedOff, "counted from one again");
         assert!(!health.recovered(HOST, ORIGIN), "it was not open");
     }
@@ -362,9 +370,9 @@ mod tests {
         assert_eq!(fail(&mut health, seconds(300)), Turning::Opened);
         assert_eq!(fail(&mut health, seconds(900)), Turning::Opened);
         assert_eq!(fail(&mut health, seconds(2_100)), Turning::GivenUp { is_news: true });
-        let given_up = Fitness::GivenUp(Outcome::ConnectRefused);
+        let given_up = OriginFitness::GivenUp(Outcome::ConnectRefused);
         assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_101)), given_up);
-        assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_100 + 2_400)), Fitness::Fit);
+        assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_100 + 2_400)), OriginFitness::Fit);
         assert_eq!(fail(&mut health, seconds(4_500)), Turning::GivenUp { is_news: false });
     }
 
@@ -377,7 +385,7 @@ mod tests {
         assert_eq!(opened, [Turning::Opened; 3]);
         let asked_on = (7..FAILED_URL_COUNT_MAX - 1).map(|_| fail(seconds(2_100)));
         assert!(asked_on.into_iter().all(|turning| turning == Turning::AskedOn));
-        let resting = Fitness::Resting(seconds(2_101));
+        let resting = OriginFitness::Resting(seconds(2_101));
         assert_eq!(health.fitness(HOST, ORIGIN, seconds(2_100)), resting);
         let mut fail = |at| health.failed(KEY, error(at), &Settings::default(), 0);
         assert_eq!(fail(seconds(9_000)), Turning::GivenUp { is_news: true });
@@ -390,7 +398,7 @@ mod tests {
         (0..9).for_each(|_| _ = health.failed(KEY, error(seconds(0)), &settings, 0));
         for wait in [2, 4, 8, 16] {
             assert_eq!(fail(&mut health, seconds(100)), Turning::AskedOn);
-            let resting = Fitness::Resting(seconds(100 + wait));
+            let resting = OriginFitness::Resting(seconds(100 + wait));
             assert_eq!(health.fitness(HOST, ORIGIN, seconds(100)), resting);
         }
         assert_eq!(health.failed(KEY, error(seconds(200)), &settings, 0), Turning::AskedOn);
@@ -427,7 +435,7 @@ mod tests {
         let mut health = Health::default();
         (0..9).for_each(|_| _ = fail(&mut health, seconds(0)));
         let other = Origin { port: 81, ..ORIGIN };
-        assert_eq!(health.fitness(HOST, other, seconds(0)), Fitness::Fit);
+        assert_eq!(health.fitness(HOST, other, seconds(0)), OriginFitness::Fit);
     }
 
     #[test]
@@ -450,11 +458,11 @@ mod tests {
         let mut again = Health::default();
         let time_of = |wall: WallTime| Time(wall.0 - 1);
         assert_eq!(again.unpack(HOST, ORIGIN, &image, time_of), Some(()));
-        assert_eq!(again.fitness(HOST, ORIGIN, seconds(299)), Fitness::Resting(seconds(300)));
+        assert_eq!(again.fitness(HOST, ORIGIN, seconds(299)), OriginFitness::Resting(seconds(300)));
         assert_eq!(again.unpack(HOST, ORIGIN, &image[..13], time_of), None);
         assert_eq!(fail(&mut again, seconds(300)), Turning::Opened, "half open");
         assert_eq!(again.unpack(HOST, ORIGIN, &[], time_of), Some(()));
-        assert_eq!(again.fitness(HOST, ORIGIN, seconds(0)), Fitness::Fit);
+        assert_eq!(again.fitness(HOST, ORIGIN, seconds(0)), OriginFitness::Fit);
     }
 
     proptest! {

@@ -15,29 +15,17 @@ use crate::proto::url::HostKey;
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::net::IpAddr;
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub(in crate::shard) struct Wanted {
     pub host: HostKey,
     pub asker: ShardIndex,
     pub delay_ms: u32,
 }
 
-/// The turns that a visit has in hand. They are given back once, used or not.
-#[derive(Clone, Copy, Debug)]
-pub struct Hands {
-    pub key: HostKey,
-    /// The place of the address whose turn is ours: [`crate::crawl::resolve::pace_place`].
-    pub address: Option<IpAddr>,
-    /// The host's registrable domain, if domains have a limit, and whether its turn is ours.
-    pub domain: Option<u64>,
-    pub has_domain: bool,
-}
-
 #[derive(Default)]
-pub struct Turns {
+pub struct TurnLines {
     /// The standard library's table: its hash has a random key, for strangers choose addresses.
     lines: HashMap<TurnPlace, Line>,
     /// When lines in which somebody waits become free. An entry may be stale: the line itself is
@@ -61,13 +49,13 @@ struct Line {
     is_fading: bool,
 }
 
-impl Turns {
+impl TurnLines {
     /// After a restart: no turn begins before these.
     pub fn rest_until(&mut self, address_floor: Time, domain_floor: Time) {
         (self.address_floor, self.domain_floor) = (address_floor, domain_floor);
     }
 
-    /// True: the turn is `wanted`'s now. False: it waits in line, and [`Turns::advance`] will name
+    /// True: the turn is `wanted`'s now. False: it waits in line, and [`TurnLines::advance`] will name
     /// it.
     pub fn ask(&mut self, place: TurnPlace, wanted: Wanted, now: Time) -> bool {
         let floor = match place {
@@ -168,7 +156,7 @@ mod tests {
 
     #[test]
     fn hosts_on_one_address_take_turns_a_delay_apart() {
-        let mut turns = Turns::default();
+        let mut turns = TurnLines::default();
         let at = Time::from_ms;
         assert!(turns.ask(ADDRESS, wanted(1), at(0)));
         assert!(!turns.ask(ADDRESS, wanted(2), at(0)));
@@ -184,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_latecomer_does_not_jump_the_line() {
-        let mut turns = Turns::default();
+        let mut turns = TurnLines::default();
         let at = Time::from_ms;
         assert!(turns.ask(ADDRESS, wanted(1), at(0)));
         turns.give_back(ADDRESS, HostKey(1), Some(at(0)));
@@ -195,7 +183,7 @@ mod tests {
 
     #[test]
     fn after_a_restart_nobody_speaks_before_the_floor() {
-        let mut turns = Turns::default();
+        let mut turns = TurnLines::default();
         let at = Time::from_ms;
         turns.rest_until(at(1_000), at(3_000));
         assert!(!turns.ask(ADDRESS, wanted(1), at(0)));
@@ -208,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_stranger_cannot_give_a_turn_back_and_free_lines_are_forgotten() {
-        let mut turns = Turns::default();
+        let mut turns = TurnLines::default();
         let at = Time::from_ms;
         assert!(turns.ask(ADDRESS, wanted(1), at(0)));
         turns.give_back(ADDRESS, HostKey(7), Some(at(0)));
@@ -225,7 +213,7 @@ mod tests {
     #[test]
     fn lines_are_kept_as_long_as_they_matter() {
         let place = |number: u64| TurnPlace::Domain(number % 8);
-        let mut turns = Turns::default();
+        let mut turns = TurnLines::default();
         let (mut free_at, mut holders) = ([Time::ZERO; 8], [None; 8]);
         let (mut seed, mut granted_count) = (7u64, 0);
         let mut waiting = [0; 8];

@@ -4,7 +4,6 @@
 //! They are relative to the URL that was asked for: a `<base>` speaks for the markup alone (RFC
 //! 8288 3.1). Directives in X-Robots-Tag hold for them, and those of the page's meta elements too.
 
-use super::Shard;
 use crate::base::limits::HEAD_LINK_COUNT_MAX;
 use crate::crawl::fetch::Answer;
 use crate::crawl::flow::Queued;
@@ -12,10 +11,16 @@ use crate::crawl::metrics::Count;
 use crate::io::World;
 use crate::proto::html::{Page, Rel, RobotsMeta, refresh_url};
 use crate::proto::http::{ResponseHead, header_links};
+use crate::shard::Shard;
 use std::borrow::Cow;
 
 impl<W: World> Shard<W> {
-    pub(super) fn route_head_links(&self, queued: &Queued, page: Option<&Page>, answer: &Answer) {
+    pub(in crate::shard) fn route_head_links(
+        &self,
+        queued: &Queued,
+        page: Option<&Page>,
+        answer: &Answer,
+    ) {
         let head = answer.head.as_ref().filter(|head| (200..300).contains(&head.status()));
         let Some(head) = head else { return };
         let takes_nofollow = self.kit.plan.settings.follow_nofollow;

@@ -12,7 +12,7 @@ use crate::proto::http::{ResponseHead, RetryAfter};
 use std::time::Duration;
 
 #[derive(Default)]
-pub(super) struct Pace {
+pub(in crate::shard) struct Pace {
     /// When the next turn was planned, for schedule lateness; zero if the host was idle.
     pub planned: Time,
     /// Usual time from a request to the first byte of its answer.
@@ -27,7 +27,7 @@ const _: () = assert!(size_of::<Pace>() <= 16, "a host costs at most 200 bytes w
 
 /// A delay that was longer than `crawl_delay_ms_max`, and counts as that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Clamped {
+pub(in crate::shard) struct Clamped {
     pub asked_ms: u64,
 }
 
@@ -70,7 +70,7 @@ impl Pace {
 /// Until when an answer asks us to stay away, and whether that was clamped. Seconds count from when
 /// its first byte came (`seen_by`), which is after it was sent; a date from the wall clock as it is
 /// now.
-pub(super) fn retry_after(
+pub(in crate::shard) fn retry_after(
     head: &ResponseHead,
     seen_by: Time,
     clock: &impl Clock,

@@ -1,9 +1,5 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
-use super::Shard;
-use super::archive::Stored;
-use super::links::{LinkTally, Ways};
-use super::turns::Hands;
 use crate::base::limits;
 use crate::crawl::fetch::{Answer, Sink};
 use crate::crawl::flow::{Candidate, Original, Outcome, Trail, Via};
@@ -16,6 +12,10 @@ use crate::proto::html::Page;
 use crate::proto::http::{ContentType, DecodeError, ResponseHead};
 use crate::proto::url::Url;
 use crate::proto::warc::{PayloadDigest, Sha1, Truncated};
+use crate::shard::Shard;
+use crate::shard::archive::Stored;
+use crate::shard::links::{LinkTally, Ways};
+use crate::shard::manners::HeldTurns;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -62,14 +62,14 @@ impl<W: World> Sink for PageSink<'_, W> {
 }
 
 impl<W: World> Shard<W> {
-    pub(super) async fn visit_page(
+    pub(in crate::shard) async fn visit_page(
         self: &Rc<Self>,
         host: HostId,
         queued: Queued,
         address: IpAddr,
-        hands: Hands,
+        held: HeldTurns,
     ) {
-        self.robots.borrow_mut().used(queued.url.origin());
+        self.manners.borrow_mut().robots_used(queued.url.origin());
         let is_sitemap = self.is_sitemap(&queued);
         if queued.tries_made() > 0 {
             self.client.close_kept(&queued.url);
@@ -78,9 +78,9 @@ impl<W: World> Shard<W> {
         let mut answer = self.client.fetch(&queued.url, address, &mut sink).await;
         let PageSink { parser, mut parse_ns, .. } = sink;
         let (outcome, target) = self.judge(&queued, &answer);
-        self.finish_request(host, &queued.url, &answer, outcome, hands).await;
+        self.finish_request(host, &queued.url, &answer, outcome, held).await;
         self.kit.probe.outcome(outcome);
-        let next = self.pace(host, &queued.url, &answer, outcome);
+        let next = self.next_request(host, &queued.url, &answer, outcome);
         self.book(host, &queued.url, queued.tries_made(), &answer, outcome);
 
         let before_ns = self.kit.meter.booked_ns();
@@ -186,7 +186,7 @@ impl<W: World> Shard<W> {
     }
 
     /// A URL's name in redirect trails and in the near-duplicate tables.
-    pub(super) fn trail_step(&self, url: &Url) -> u64 {
+    pub(in crate::shard) fn trail_step(&self, url: &Url) -> u64 {
         url.fingerprint(&self.kit.plan.hash_key).0 as u64
     }
 
@@ -232,7 +232,7 @@ impl<W: World> Shard<W> {
 
     /// Counts what is left out of a page with too many links, and says so at the first such page,
     /// the tenth, the hundredth: the index names them all.
-    pub(super) fn tell_left_out(&self, url: &Url, link_count: u32) {
+    pub(in crate::shard) fn tell_left_out(&self, url: &Url, link_count: u32) {
         if link_count == 0 {
             return;
         }
@@ -254,7 +254,7 @@ impl<W: World> Shard<W> {
     }
 
     /// Of links, all at once: see [`Shard::offered`] for one.
-    pub(super) fn count_links(&self, tally: LinkTally) {
+    pub(in crate::shard) fn count_links(&self, tally: LinkTally) {
         let probe = &self.kit.probe;
         probe.add(Count::LinksRemembered, tally.remembered_count);
         probe.add(Count::LinksRefused, tally.refused_count);
@@ -316,7 +316,7 @@ impl<W: World> Shard<W> {
     }
 
     /// Stores a robots.txt: as it came, no question asked.
-    pub(super) async fn store_plainly(&self, url: &Url, answer: &Answer) {
+    pub(in crate::shard) async fn store_plainly(&self, url: &Url, answer: &Answer) {
         if answer.head.is_none() {
             return;
         }
@@ -394,7 +394,7 @@ impl<W: World> Shard<W> {
 }
 
 /// What an answer amounts to by its status, where redirects are someone else's business.
-pub(super) fn by_status(answer: &Answer) -> Outcome {
+pub(in crate::shard) fn by_status(answer: &Answer) -> Outcome {
     let Some(head) = answer.head.as_ref() else { return answer.outcome };
     match head.status() {
         200..300 => answer.outcome,
