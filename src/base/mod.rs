@@ -9,6 +9,7 @@ pub mod hash_key;
 pub mod limits;
 pub mod notify;
 pub mod oneshot;
+pub mod owed;
 pub mod pack;
 pub mod race;
 pub mod recent;

@@ -1,5 +1,5 @@
-//! Who may fetch how many pages more, under `max_pages`: the control thread's desk, and what a
-//! shard does with its share.
+//! Who may fetch how many pages more, under `max_pages`: the control thread's desk. What a shard does
+//! with its share is in `slots`.
 //!
 //! Every page that the crawl may still have is in one of four places: here, on its way, with a
 //! shard that has not spent it, or with a visit. A visit that brings no page gives it back to its
@@ -8,10 +8,8 @@
 //! some again, a shard sends back what it cannot spend at once. In: the shards' notices. Out:
 //! commands for them. The desk does no I/O and is touched by the control thread alone.
 
-use super::{Notice, Shard};
 use crate::base::limits::BUDGET_PORTION_MAX;
 use crate::crawl::flow::{Command, ShardIndex};
-use crate::io::World;
 use std::collections::VecDeque;
 
 pub struct BudgetDesk {
@@ -62,41 +60,6 @@ impl BudgetDesk {
             if !*called_in {
                 *called_in = send(ShardIndex(index as u16), Command::CallBudgetIn);
             }
-        }
-    }
-}
-
-impl<W: World> Shard<W> {
-    /// Asks for more pages, once, if there is something to fetch.
-    pub(super) fn want_budget(&self) {
-        let has_work =
-            self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
-        if has_work && !self.budget_asked.get() {
-            self.budget_asked.set(self.kit.notice(Notice::BudgetWanted(self.kit.index)));
-        }
-    }
-
-    /// Sends back what no visit has taken, if it was called in. Another shard may have the turn at
-    /// an address where all hosts of this one wait in line.
-    pub(super) fn return_budget(&self) {
-        if self.budget_called_in.get() && self.budget.get() > 0 {
-            let unspent = self.budget.replace(0);
-            if !self.kit.notice(Notice::BudgetReturned(unspent)) {
-                self.budget.set(unspent);
-            }
-        }
-    }
-
-    pub(super) fn spend_budget(&self) {
-        if self.kit.plan.has_budget {
-            self.budget.set(self.budget.get() - 1);
-        }
-    }
-
-    /// The visit brought no page after all.
-    pub(super) fn refund_budget(&self) {
-        if self.kit.plan.has_budget {
-            self.budget.set(self.budget.get() + 1);
         }
     }
 }

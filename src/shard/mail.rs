@@ -35,12 +35,8 @@ impl<W: World> Shard<W> {
             }
             Command::Seeds(candidates) => self.take_seeds(candidates),
             Command::Probe { round } => self.answer_probe(round),
-            Command::Budget(pages) => {
-                self.budget.set(self.budget.get().saturating_add(pages));
-                self.budget_asked.set(false);
-                self.budget_called_in.set(false);
-            }
-            Command::CallBudgetIn => self.budget_called_in.set(true),
+            Command::Budget(page_count) => self.slots.add_budget(page_count),
+            Command::CallBudgetIn => self.slots.call_budget_in(),
             Command::Drain => self.kit.life.drain(),
             Command::Halt => self.kit.life.halt(),
         }

@@ -39,6 +39,7 @@ mod sameness;
 mod seeds;
 mod sieving;
 mod sitemap;
+mod slots;
 mod tails;
 mod termination;
 pub mod view;
@@ -78,6 +79,7 @@ use manners::{Manners, Pace};
 use mesh::Mesh;
 use recovery::State;
 use sameness::Sameness;
+use slots::Slots;
 use std::cell::{Cell, RefCell, RefMut};
 use std::collections::HashMap;
 use std::collections::VecDeque;
@@ -141,15 +143,9 @@ struct Shard<W: World> {
     links: RefCell<LinkDesk>,
     sowing: seeds::Sowing,
     mesh: RefCell<Mesh>,
-    /// Visits under way.
-    active_count: Cell<usize>,
+    slots: Slots,
     /// Hosts that have asked for a turn at an address or a domain, and wait for it.
     in_line_count: Cell<u64>,
-    /// Pages that may still be started; unlimited if there is no limit.
-    budget: Cell<u64>,
-    budget_asked: Cell<bool>,
-    /// The control thread wants what cannot be spent: see [`BudgetDesk`].
-    budget_called_in: Cell<bool>,
 }
 
 /// Runs shard `index` until it is told to stop. Resolves when everything is on disk.
@@ -255,11 +251,8 @@ impl<W: World> Shard<W> {
             links: RefCell::new(LinkDesk::new(settings.link_memory_mb, own_key)),
             sowing: seeds::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
-            active_count: Cell::new(0),
+            slots: Slots::new(plan.has_budget),
             in_line_count: Cell::new(0),
-            budget: Cell::new(if plan.has_budget { 0 } else { u64::MAX }),
-            budget_asked: Cell::new(false),
-            budget_called_in: Cell::new(false),
             kit: kit.clone(),
         })
     }
@@ -268,8 +261,12 @@ impl<W: World> Shard<W> {
     async fn live(self: &Rc<Self>) -> Result<Report, ShardError> {
         self.begin().await?;
         let is_drained = self.kit.spend_on(Stage::Schedule, self.schedule()).await;
-        if is_drained && let Err(error) = self.end_journal().await {
-            self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
+        if is_drained {
+            self.slots.assert_returned();
+            self.manners.borrow().assert_returned();
+            if let Err(error) = self.end_journal().await {
+                self.kit.notice(Notice::StoreFailed { shard: self.kit.index, error });
+            }
         }
         self.kit.life.end();
         self.end_sieving().await;
@@ -310,7 +307,8 @@ impl<W: World> Shard<W> {
                 let Some((host, turn)) = next else { break };
                 self.start(host, turn, now);
             }
-            self.return_budget();
+            let returned = |count| self.kit.notice(Notice::BudgetReturned(count));
+            self.slots.return_budget(returned);
             self.prod_sieve();
             self.prod_tails();
             let clear = self.mesh.borrow_mut().flush();
@@ -318,7 +316,7 @@ impl<W: World> Shard<W> {
                 return drained;
             }
             self.archive.prod_checkpoints();
-            let is_idle = self.active_count.get() == 0 && self.sowing.is_done();
+            let is_idle = self.slots.is_idle() && self.sowing.is_done();
             let is_done = self.kit.life.is_draining() && clear && is_idle;
             let is_untold = is_done && !drained && self.archive.close_files_once();
             if is_untold {
@@ -342,15 +340,21 @@ impl<W: World> Shard<W> {
     }
 
     fn may_start(&self) -> bool {
-        if !self.kit.life.is_open() || self.active_count.get() >= self.kit.plan.settings.fetch_slots
+        if !self.kit.life.is_open()
+            || self.slots.active_count().get() >= self.kit.plan.settings.fetch_slots
         {
             return false;
         }
         if self.archive.failure().is_some() || !self.client.budget().has_room() {
             return false;
         }
-        if self.budget.get() == 0 {
-            self.want_budget();
+        if !self.slots.has_budget() {
+            let has_work =
+                self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
+            if has_work {
+                let wanted = Notice::BudgetWanted(self.kit.index);
+                self.slots.want_budget(|| self.kit.notice(wanted));
+            }
             return false;
         }
         let is_disk_behind = self.is_sieve_backed_up() | self.is_tail_backed_up();
@@ -367,15 +371,14 @@ impl<W: World> Shard<W> {
         } else {
             self.in_line_count.set(self.in_line_count.get() - 1);
         }
-        self.active_count.set(self.active_count.get() + 1);
-        self.spend_budget();
+        let (slot, page) = self.slots.begin();
         // A visit is some kilobytes: on the heap once, and not moved on its way to the executor.
         let visiting = self.clone();
-        let mut visit = Box::pin(async move { visiting.visit(host, turn).await });
+        let mut visit = Box::pin(async move { visiting.visit(host, turn, page).await });
         let shard = self.clone();
         self.kit.world.spawn(async move {
             poll_fn(|context| shard.kit.spend(Stage::Visit, || visit.as_mut().poll(context))).await;
-            shard.active_count.set(shard.active_count.get() - 1);
+            shard.slots.end(slot);
             shard.kit.wake.poke();
         });
     }
@@ -434,7 +437,7 @@ impl<W: World> Shard<W> {
     }
 
     fn is_idle(&self) -> bool {
-        self.active_count.get() == 0
+        self.slots.is_idle()
             && self.sowing.is_done()
             && self.granted.borrow().is_empty()
             && self.frontier.borrow().is_drained()
@@ -472,8 +475,8 @@ impl<W: World> Shard<W> {
             hosts_waiting: frontier.waiting_count() as u64,
             urls_queued: frontier.live_url_count(),
             waits: self.waits(&frontier),
-            fetches_active: self.active_count.get() as u64,
-            streams_open: (self.client.idle_count() + self.active_count.get()) as u64,
+            fetches_active: self.slots.active_count().get() as u64,
+            streams_open: (self.client.idle_count() + self.slots.active_count().get()) as u64,
             cpu_ns: self.kit.world.cpu_ns(),
             at_ns: self.kit.world.now().0,
             ..self.body_gauges(self.sieve_gauges(&frontier))

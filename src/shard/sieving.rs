@@ -141,7 +141,7 @@ impl<W: World> Shard<W> {
     /// Nothing is under way and nothing queued: only a merge could bring work. While hosts wait for
     /// their turn it waits for its time: a merge of few reads nearly as much as one of many.
     fn is_hungry(&self) -> bool {
-        self.active_count.get() == 0
+        self.slots.is_idle()
             && self.granted.borrow().is_empty()
             && self.frontier.borrow().pending_url_count() == 0
     }

@@ -53,9 +53,9 @@ impl<W: World> Shard<W> {
             Some(Hold::DiskFails)
         } else if !self.client.budget().has_room() {
             Some(Hold::Memory)
-        } else if self.active_count.get() >= self.kit.plan.settings.fetch_slots {
+        } else if self.slots.active_count().get() >= self.kit.plan.settings.fetch_slots {
             Some(Hold::Slots)
-        } else if self.budget.get() == 0 {
+        } else if !self.slots.has_budget() {
             Some(Hold::Budget)
         } else if self.archive.is_backed_up()
             || frontier.sieve().is_backed_up()

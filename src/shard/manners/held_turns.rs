@@ -1,12 +1,13 @@
 //! The turns that a visit has in hand, and how it comes by them.
 //!
 //! A visit that makes a request holds the turn of its address and, where domains have a limit, that
-//! of its domain. A [`HeldTurns`] cannot be copied and is consumed when its turns are given back,
-//! used or not, or when the host waits in line with a domain's turn kept in its [`Pace`].
+//! of its domain. [`HeldTurns`] cannot be copied and are redeemed when they are given back, used or
+//! not, or when the host waits in line with a domain's turn kept in its [`Pace`].
 
 use super::turn_lines::Wanted;
 use super::{Manners, Pace};
 use crate::base::Time;
+use crate::base::owed::Owed;
 use crate::crawl::flow::{Message, TurnPlace};
 use crate::crawl::resolve::pace_place;
 use crate::proto::url::{HostKey, registrable_domain};
@@ -14,9 +15,10 @@ use crate::shard::Sabotage;
 use crate::shard::out::Out;
 use std::net::IpAddr;
 
+pub(in crate::shard) type HeldTurns = Owed<Turns>;
+
 #[derive(Debug)]
-#[must_use = "turns must be given back"]
-pub(in crate::shard) struct HeldTurns {
+pub(in crate::shard) struct Turns {
     key: HostKey,
     /// The place of the address whose turn is held: [`pace_place`].
     address: Option<IpAddr>,
@@ -50,28 +52,29 @@ impl Manners {
         let hash = |name: &str| self.hash_key.hash(registrable_domain(name).as_bytes()) as u64;
         let domain = has_limit.then(|| hash(name));
         let key = HostKey::of(&self.hash_key, name);
-        HeldTurns { key, address, domain, has_domain: pace.holds_domain }
+        self.turns.issue(Turns { key, address, domain, has_domain: pace.holds_domain })
     }
 
     /// Takes the turns that a request to `address` needs, beside those that are held.
     pub(in crate::shard) fn take_turns(
         &mut self,
-        mut held: HeldTurns,
+        held: HeldTurns,
         pace: &mut Pace,
         address: IpAddr,
         now: Time,
         out: &mut impl Out,
     ) -> Turn {
+        let mut held = held.redeem();
         if let (Some(domain), false) = (held.domain, held.has_domain) {
             if !self.ask_turn(TurnPlace::Domain(domain), held.key, now, out) {
-                return self.line_up(held);
+                return line_up(held);
             }
             held.has_domain = true;
             pace.holds_domain = true;
         }
         let place = pace_place(address, self.settings.ipv6_pace_prefix);
         if held.address == Some(place) || self.is_sabotaged(Sabotage::TurnSkipped) {
-            return Turn::Held(held);
+            return Turn::Held(self.turns.issue(held));
         }
         // The name has moved to another address since the turn was asked for.
         if let Some(old) = held.address.take() {
@@ -79,16 +82,9 @@ impl Manners {
         }
         if self.ask_turn(TurnPlace::Address(place), held.key, now, out) {
             held.address = Some(place);
-            return Turn::Held(held);
+            return Turn::Held(self.turns.issue(held));
         }
-        self.line_up(held)
-    }
-
-    /// The host waits in line. It keeps its domain's turn, which its pace remembers, and no other.
-    fn line_up(&self, held: HeldTurns) -> Turn {
-        let HeldTurns { address, .. } = held;
-        assert!(address.is_none(), "nobody waits for a turn with an address's turn in hand");
-        Turn::InLine
+        line_up(held)
     }
 
     /// True if the turn is the host's at once; else it waits in line.
@@ -118,7 +114,7 @@ impl Manners {
         used_at: Option<Time>,
         out: &mut impl Out,
     ) -> bool {
-        let HeldTurns { key, address, domain, has_domain } = held;
+        let Turns { key, address, domain, has_domain } = held.redeem();
         let mut has_moved = false;
         if let Some(address) = address {
             has_moved |= self.return_turn(TurnPlace::Address(address), key, used_at, out);
@@ -191,4 +187,16 @@ impl Manners {
     pub(in crate::shard) fn next_turn_due(&self) -> Option<Time> {
         self.lines.next_due()
     }
+
+    /// Panics if a visit has forgotten its turns. Called when no visit is under way.
+    pub(in crate::shard) fn assert_returned(&self) {
+        assert_eq!(self.turns.lost_count(), 0, "a visit has lost its turns");
+        assert_eq!(self.turns.open_count(), 0, "a visit has kept its turns");
+    }
+}
+
+/// The host waits in line. It keeps its domain's turn, which its pace remembers, and no other.
+fn line_up(turns: Turns) -> Turn {
+    assert!(turns.address.is_none(), "nobody waits for a turn with an address's turn in hand");
+    Turn::InLine
 }

@@ -25,6 +25,7 @@ use super::kit::Kit;
 use super::out::Out;
 use super::placement::Placement;
 use super::probe::Probe;
+use crate::base::owed::Ledger;
 use crate::base::pack::Pack;
 use crate::base::{HashKey, Time};
 use crate::crawl::config::Settings;
@@ -52,6 +53,8 @@ pub(super) struct Manners {
     probe: Rc<Probe>,
     health: Health,
     lines: TurnLines,
+    /// The turns that visits have in hand.
+    turns: Ledger,
     robots: RobotsCache,
     errands: Errands,
 }
@@ -124,6 +127,7 @@ impl Manners {
             probe: kit.probe.clone(),
             health,
             lines,
+            turns: Ledger::default(),
             robots,
             errands: Errands::default(),
         }

@@ -61,7 +61,6 @@ impl<W: World> Shard<W> {
         address: IpAddr,
         held: HeldTurns,
     ) {
-        self.refund_budget();
         let url = &queued.url;
         if queued.tries_made() > 0 {
             self.client.close_kept(url);

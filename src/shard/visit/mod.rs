@@ -12,6 +12,7 @@ mod robots;
 
 use super::archive::{End, Stored};
 use super::manners::{Clearance, Fitness, Turn};
+use super::slots::PageBudget;
 use super::{Notice, Shard};
 use crate::base::Time;
 use crate::base::limits::DNS_FAILURE_SECONDS;
@@ -42,7 +43,12 @@ enum Prospect {
 
 impl<W: World> Shard<W> {
     /// `granted` is the turn that the host has been given just now.
-    pub(in crate::shard) async fn visit(self: &Rc<Self>, host: HostId, granted: Option<TurnPlace>) {
+    pub(in crate::shard) async fn visit(
+        self: &Rc<Self>,
+        host: HostId,
+        granted: Option<TurnPlace>,
+        page: PageBudget,
+    ) {
         let next = self.next_url(host).await;
         let hold = |name: &str| {
             let mut frontier = self.frontier.borrow_mut();
@@ -52,13 +58,13 @@ impl<W: World> Shard<W> {
             // Its URLs were evicted while it waited, or cannot be read.
             let name = self.frontier.borrow().host_name(host).to_owned();
             self.give_back(host, hold(&name), None);
-            self.refund_budget();
+            self.slots.refund(page);
             return self.release(host, Time::ZERO);
         };
         let held = hold(queued.url.host());
         if queued.via == Via::Robots && !self.manners.borrow().has_errands(&queued.url) {
             self.give_back(host, held, None);
-            self.refund_budget();
+            self.slots.refund(page);
             let fingerprint = queued.url.fingerprint(&self.kit.plan.hash_key);
             self.frontier.borrow_mut().complete(host, fingerprint);
             return self.release(host, Time::ZERO);
@@ -68,18 +74,18 @@ impl<W: World> Shard<W> {
             Prospect::Ask(address) | Prospect::AskRobots(address) => address,
             Prospect::Wait(until) => {
                 self.give_back(host, held, None);
-                self.refund_budget();
+                self.slots.refund(page);
                 return self.wait_out(host, queued, until);
             }
             Prospect::Last => {
                 self.give_back(host, held, None);
-                self.refund_budget();
+                self.slots.refund(page);
                 self.frontier.borrow_mut().requeue_last(host, queued);
                 return self.release(host, Time::ZERO);
             }
             Prospect::End(outcome) => {
                 self.give_back(host, held, None);
-                self.refund_budget();
+                self.slots.refund(page);
                 return self.conclude_unasked(host, queued, outcome).await;
             }
         };
@@ -91,14 +97,20 @@ impl<W: World> Shard<W> {
         let Turn::Held(held) = turn else {
             self.kit.probe.add(Count::TurnsAwaited, 1);
             self.in_line_count.set(self.in_line_count.get() + 1);
-            self.refund_budget();
+            self.slots.refund(page);
             self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
             return;
         };
         match prospect {
-            Prospect::AskRobots(_) => self.visit_robots(host, queued, address, held).await,
-            _ if queued.via == Via::Robots => self.visit_errand(host, queued, address, held).await,
-            _ => self.visit_page(host, queued, address, held).await,
+            Prospect::AskRobots(_) => {
+                self.slots.refund(page);
+                self.visit_robots(host, queued, address, held).await;
+            }
+            _ if queued.via == Via::Robots => {
+                self.slots.refund(page);
+                self.visit_errand(host, queued, address, held).await;
+            }
+            _ => self.visit_page(host, queued, address, held, page).await,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::shard::Shard;
 use crate::shard::archive::Stored;
 use crate::shard::links::{LinkTally, Ways};
 use crate::shard::manners::HeldTurns;
+use crate::shard::slots::PageBudget;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -68,6 +69,7 @@ impl<W: World> Shard<W> {
         queued: Queued,
         address: IpAddr,
         held: HeldTurns,
+        budget: PageBudget,
     ) {
         self.manners.borrow_mut().robots_used(queued.url.origin());
         let is_sitemap = self.is_sitemap(&queued);
@@ -123,12 +125,13 @@ impl<W: World> Shard<W> {
         // A list of pages is none: it is stored, and costs nothing of the page limit.
         let is_page = matches!(stored, Ok(Some(_))) && outcome.is_page() && parsed.listed.is_none();
         if is_page {
+            self.slots.spend(budget);
             self.archive.count_page();
             let probe = &self.kit.probe;
             probe.record(Span::Parse, std::time::Duration::from_nanos(parse_ns));
             probe.record(Span::Total, self.kit.world.now().since(answer.started));
         } else {
-            self.refund_budget();
+            self.slots.refund(budget);
         }
         self.client.let_go(&mut answer);
         match (stored, respelled) {
@@ -281,7 +284,8 @@ impl<W: World> Shard<W> {
             self.sameness.prefetch(simhash);
         }
         let (response, head_len) = (&mut answer.response, answer.head_len);
-        let digest = self.sameness.digest(&self.kit, &self.active_count, response, head_len).await;
+        let digest =
+            self.sameness.digest(&self.kit, self.slots.active_count(), response, head_len).await;
         let begun = self.kit.world.now();
         let is_page = outcome.is_page();
         let bytes = (answer.response.len() - answer.head_len) as u64;

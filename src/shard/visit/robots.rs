@@ -30,7 +30,6 @@ impl<W: World> Shard<W> {
         address: IpAddr,
         held: HeldTurns,
     ) {
-        self.refund_budget();
         let origin: Box<str> = queued.url.origin().into();
         let target = self.manners.borrow_mut().robots_target(&queued.url);
         let Some((target, hops)) = target else {
