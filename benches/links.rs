@@ -9,7 +9,7 @@ use nephila::crawl::flow::{Candidate, Class, Queued, Trail, Via};
 use nephila::crawl::frontier::{Caps, Frontier, MemorySieve};
 use nephila::crawl::journal::push_admitted;
 use nephila::proto::url::{HostKey, Normaliser, Url, UrlId};
-use nephila::shard::links::{LinkDesk, Ways};
+use nephila::shard::discovery::link_desk::{LinkDesk, Ways};
 use std::cell::{Cell, RefCell, RefMut};
 use std::hint::black_box;
 use support::short;

@@ -79,7 +79,7 @@ impl<W: World> Shard<W> {
     /// start, where no checkpoint names it.
     async fn remove_retired(&self) {
         let names = {
-            let mut frontier = self.frontier.borrow_mut();
+            let mut frontier = self.frontier_mut();
             let mut names = frontier.segment_leftovers().take_retired();
             names.extend(frontier.sieve_mut().leftovers().take_retired());
             names
@@ -102,7 +102,7 @@ impl<W: World> Shard<W> {
 
     async fn take_checkpoint(&self) -> Result<(), JournalError> {
         self.hold_cooling(true);
-        let left_count = || self.frontier.borrow().figures().left_count;
+        let left_count = || self.frontier().figures().left_count;
         let left_before = left_count();
         let written = self.write_checkpoint().await;
         assert_eq!(left_count(), left_before, "a host that leaves now is in no checkpoint");
@@ -117,11 +117,11 @@ impl<W: World> Shard<W> {
         self.flush_sieve().await?;
         self.hold_tails().await?;
         let mut draft = self.archive.draft(cut, begun).await?;
-        let runs = self.frontier.borrow().sieve().runs().runs;
+        let runs = self.frontier().sieve().runs().runs;
         for run in runs {
             draft.push_run(run.name.clone(), |pack| run.pack(pack));
         }
-        let segments = self.frontier.borrow().segment_images();
+        let segments = self.frontier().segment_images();
         for segment in segments {
             draft.push_segment(segment.name(), |pack| segment.pack(pack));
         }
@@ -151,10 +151,10 @@ impl<W: World> Shard<W> {
     async fn pack_hosts(&self, draft: &mut CheckpointDraft<W::File>) -> Result<u64, JournalError> {
         let (begun, mut bytes, mut slot, mut host_count) = (self.kit.world.now(), 0, 0, 0);
         loop {
-            if slot as usize >= self.frontier.borrow().slot_count() {
+            if slot as usize >= self.frontier().slot_count() {
                 return Ok(host_count);
             }
-            let host = self.frontier.borrow().host_in_slot(slot);
+            let host = self.frontier().host_in_slot(slot);
             slot += 1;
             let Some(host) = host else { continue };
             let image = self.with_lore(|lore| lore.pack_host(host, self.clocks()));
@@ -169,12 +169,9 @@ impl<W: World> Shard<W> {
     fn with_lore<T>(&self, pack: impl FnOnce(&mut Lore<'_, W::File>) -> T) -> T {
         let mut manners = self.manners.borrow_mut();
         let (health, robots) = manners.lore();
-        pack(&mut Lore {
-            frontier: &mut self.frontier.borrow_mut(),
-            health,
-            robots,
-            sitemaps: &mut self.sitemaps.borrow_mut(),
-        })
+        let mut discovery = self.discovery.borrow_mut();
+        let (frontier, sitemaps) = discovery.lore();
+        pack(&mut Lore { frontier, health, robots, sitemaps })
     }
 
     /// Lets others have their turn, and the disk its rest.
@@ -190,7 +187,7 @@ impl<W: World> Shard<W> {
     /// A checkpoint is proven: what only older ones than the last two need is removed.
     async fn retire(&self) -> Result<(), JournalError> {
         let retired = self.archive.retire().await?;
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         frontier.sieve_mut().leftovers().retire_unless(|run| retired.needs_run(run));
         frontier.segment_leftovers().retire_unless(|name| retired.needs_segment(name));
         Ok(())

@@ -33,7 +33,7 @@ impl<W: World> Shard<W> {
     /// Once a second: lets cold hosts go, step by step.
     pub(super) async fn cool_hosts(&self) {
         let (slot_count, is_crowded) = {
-            let frontier = self.frontier.borrow();
+            let frontier = self.frontier();
             let is_crowded = frontier.host_count() > self.kit.plan.settings.host_memory_count;
             (frontier.slot_count(), is_crowded)
         };
@@ -56,7 +56,7 @@ impl<W: World> Shard<W> {
 
     /// Counts what the frontier alone has seen.
     pub(super) fn count_returned(&self) {
-        let figures = self.frontier.borrow().figures();
+        let figures = self.frontier().figures();
         let probe = &self.kit.probe;
         for (count, known, now) in [
             (Count::HostsReturned, &self.cooling.returned_count, figures.returned_count),
@@ -75,7 +75,7 @@ impl<W: World> Shard<W> {
             host_count_max: settings.host_memory_count,
         };
         let mut manners = self.manners.borrow_mut();
-        let left_count = self.frontier.borrow_mut().sweep(sweep, |frontier, host| {
+        let left_count = self.frontier_mut().sweep(sweep, |frontier, host| {
             let pace = frontier.host_lore(host);
             assert!(!pace.is_parked && !pace.holds_domain, "an idle host waits for nothing");
             let mut origins = frontier.host_origins(host);

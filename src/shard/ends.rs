@@ -15,7 +15,7 @@ impl<W: World> Shard<W> {
         loop {
             let end = self.archive.next_completed().await;
             let fingerprint = end.queued.url.fingerprint(&self.kit.plan.hash_key);
-            self.frontier.borrow_mut().complete(end.host, fingerprint);
+            self.frontier_mut().complete(end.host, fingerprint);
             if self.archive.has_no_ends() {
                 self.kit.wake.poke();
             }

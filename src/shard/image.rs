@@ -1,9 +1,9 @@
 //! A host as a checkpoint keeps it: the frontier's part, and what the shard knows beside it. Of a
 //! cold host that is its page count, and what its sitemaps were allowed.
 
+use super::discovery::SitemapCounts;
 use super::manners::Health;
 use super::manners::Pace;
-use super::sitemap::Ledger;
 use crate::base::limits::{COLD_IMAGE_COUNT, COLD_PART_COUNT};
 use crate::base::pack::{Pack, Unpack};
 use crate::base::{Time, WallTime};
@@ -64,7 +64,7 @@ pub(super) struct Lore<'s, F> {
     pub frontier: &'s mut Frontier<DiskSieve<F>, Pace>,
     pub health: &'s mut Health,
     pub robots: &'s mut RobotsCache,
-    pub sitemaps: &'s mut Ledger,
+    pub sitemaps: &'s mut SitemapCounts,
 }
 
 impl<F> Lore<'_, F> {
@@ -176,14 +176,14 @@ mod tests {
     fn cold_hosts_are_dealt_by_their_keys_and_bring_what_their_sitemaps_were_allowed() {
         const COUNT: u64 = 10_000;
         let key = |number: u64| HostKey(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut before = (frontier(), Ledger::default());
+        let mut before = (frontier(), SitemapCounts::default());
         for number in 1..=COUNT {
             before.0.restore_cold(key(number), number as u32);
             before.1.restore(key(number), number as u32 % 3, number as u32 % 2);
         }
         let (mut health, mut robots) =
             (Health::default(), RobotsCache::new("nephila", Duration::ZERO, Duration::ZERO));
-        let mut lore = |of: &mut (Frontier<_, _>, Ledger),
+        let mut lore = |of: &mut (Frontier<_, _>, SitemapCounts),
                         step: &mut dyn FnMut(&mut Lore<'_, _>)| {
             let (frontier, sitemaps) = (&mut of.0, &mut of.1);
             let (health, robots) = (&mut health, &mut robots);
@@ -195,7 +195,8 @@ mod tests {
             images.extend(packed.take_while(|image| !image.is_empty()));
         });
         assert!((3..10).contains(&images.len()), "{} entries", images.len());
-        let mut after = [(frontier(), Ledger::default()), (frontier(), Ledger::default())];
+        let mut after =
+            [(frontier(), SitemapCounts::default()), (frontier(), SitemapCounts::default())];
         for (index, after) in after.iter_mut().enumerate() {
             lore(after, &mut |lore| {
                 for image in &images {

@@ -16,7 +16,7 @@ impl<W: World> Shard<W> {
                     self.mesh.borrow_mut().received(messages.len());
                     let link_count = messages.iter().map(Message::link_count).sum::<usize>() as u64;
                     messages.into_iter().for_each(|message| self.take_message(message));
-                    let batch = self.frontier.borrow().sieve().deferred_mark();
+                    let batch = self.frontier().sieve().deferred_mark();
                     self.archive.owe(from, link_count, batch);
                     // A flood of batches must not keep the visits from running.
                     self.kit.world.yield_now().await;
@@ -62,7 +62,7 @@ impl<W: World> Shard<W> {
         match message {
             Message::Links(parcel) => {
                 let now = self.kit.world.now();
-                let tally = self.links.borrow_mut().take(self, &parcel, now);
+                let tally = self.discovery.borrow_mut().offer_parcel(&parcel, now, &mut self.out());
                 self.count_links(tally);
             }
             Message::LinksKept { by, through_count } => self.archive.links_kept(by, through_count),

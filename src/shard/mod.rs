@@ -17,16 +17,15 @@ mod bodies;
 mod budget;
 mod checkpoint;
 mod cooling;
+pub mod discovery;
 mod ends;
 mod error;
 mod image;
 mod inspection;
 mod kit;
 mod lifecycle;
-pub mod links;
 mod mail;
 mod manners;
-mod memo;
 mod mesh;
 mod meter;
 mod notice;
@@ -38,7 +37,6 @@ mod sabotage;
 mod sameness;
 mod seeds;
 mod sieving;
-mod sitemap;
 mod slots;
 mod tails;
 mod termination;
@@ -58,29 +56,29 @@ pub use termination::{Pulse, Rounds, Verdict};
 use crate::base::limits;
 use crate::base::race::race;
 use crate::base::{HashKey, Time};
-use crate::crawl::config::{Settings, Stay};
+use crate::crawl::config::Settings;
 use crate::crawl::fetch::{Client, Timeouts, TlsPolicy};
 use crate::crawl::flow::{Candidate, Mail, Queued, ShardIndex, TurnPlace};
 use crate::crawl::frontier::seen::DiskSieve;
 use crate::crawl::frontier::{Frontier, HostId, Offered};
-use crate::crawl::journal;
 use crate::crawl::metrics::{Count, Gauges, Metrics, Report, Span, Stage};
 use crate::crawl::resolve::{DnsSettings, Resolver};
 use crate::crawl::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
 use crate::io::{Inbox, Outbox, World};
 use crate::proto::http::DecoderPool;
-use crate::proto::url::{HostKey, Normaliser, UrlId, registrable_domain};
+use crate::proto::url::HostKey;
 use archive::Archive;
 use cooling::Cooling;
+use discovery::link_desk::LinkDesk;
+use discovery::{Discovery, Territory};
 use hashbrown::HashSet;
 use kit::Kit;
-use links::{LinkDesk, Ways};
 use manners::{Manners, Pace};
 use mesh::Mesh;
 use recovery::State;
 use sameness::Sameness;
 use slots::Slots;
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -120,7 +118,7 @@ pub struct Past {
 /// Owned by one core.
 struct Shard<W: World> {
     kit: Rc<Kit<W>>,
-    frontier: RefCell<Frontier<DiskSieve<W::File>, Pace>>,
+    discovery: RefCell<Discovery<W::File>>,
     sieving: sieving::Sieving,
     tailing: tails::Tailing<W::File>,
     cooling: Cooling,
@@ -130,17 +128,14 @@ struct Shard<W: World> {
     resolver: Resolver<W>,
     /// Hosts that wait for the answer to an errand elsewhere, by origin.
     parked: RefCell<HashMap<Box<str>, (HostId, Queued)>>,
-    sitemaps: RefCell<sitemap::Ledger>,
     client: Client<W>,
     decoders: RefCell<DecoderPool>,
-    normaliser: Normaliser,
     sameness: Sameness,
     archive: Rc<Archive<W>>,
     /// What was found, until the control thread knows it.
     recovery: RefCell<Option<Recovery>>,
     /// The state was dealt anew, and is in no checkpoint yet.
     is_dealt: bool,
-    links: RefCell<LinkDesk>,
     sowing: seeds::Sowing,
     mesh: RefCell<Mesh>,
     slots: Slots,
@@ -228,10 +223,13 @@ impl<W: World> Shard<W> {
             let (tries, depth, via) = (queued.tries_made(), *depth, *via);
             dead_letters.write(&DeadLetter { at, outcome, tries, depth, via, url }).await;
         }
+        let (territory, links) =
+            (Territory::new(index, plan), LinkDesk::new(settings.link_memory_mb, own_key));
+        let discovery = Discovery::new(territory, frontier, links, sitemaps);
         let opened = archive::Opened { store, request_log, dead_letters, journal, books, totals };
         let archive = Archive::new(&kit, opened);
         Ok(Shard {
-            frontier: RefCell::new(frontier),
+            discovery: RefCell::new(discovery),
             sieving: sieving::Sieving::new(index),
             tailing: tails::Tailing::new(index),
             cooling: Cooling::default(),
@@ -239,16 +237,13 @@ impl<W: World> Shard<W> {
             granted: RefCell::default(),
             resolver: Resolver::new(world.clone(), dns),
             parked: RefCell::default(),
-            sitemaps: RefCell::new(sitemaps),
             client: Client::new(world.clone(), &agent, Timeouts::of(settings), tls)
                 .accepting(&settings.accept_encoding),
             decoders: RefCell::new(DecoderPool::for_bodies(settings.body_bytes_max)),
-            normaliser: Normaliser::new(&settings.extra_parameters),
             sameness: Sameness::new(index, plan.placement),
             archive,
             recovery: RefCell::new(recovery),
             is_dealt,
-            links: RefCell::new(LinkDesk::new(settings.link_memory_mb, own_key)),
             sowing: seeds::Sowing::default(),
             mesh: RefCell::new(Mesh::new(index, outboxes)),
             slots: Slots::new(plan.has_budget),
@@ -297,12 +292,12 @@ impl<W: World> Shard<W> {
         loop {
             let now = self.kit.world.now();
             self.begin_turns(now);
-            self.frontier.borrow_mut().advance(now);
+            self.frontier_mut().advance(now);
             while self.may_start() {
                 let granted = self.granted.borrow_mut().pop_front();
                 let next = match granted {
                     Some((host, place)) => Some((host, Some(place))),
-                    None => self.frontier.borrow_mut().pop_ready().map(|host| (host, None)),
+                    None => self.frontier_mut().pop_ready().map(|host| (host, None)),
                 };
                 let Some((host, turn)) = next else { break };
                 self.start(host, turn, now);
@@ -322,7 +317,7 @@ impl<W: World> Shard<W> {
             if is_untold {
                 drained = self.kit.notice(Notice::Drained(self.kit.index));
             }
-            let due = self.frontier.borrow().next_due();
+            let due = self.frontier().next_due();
             let turn_due = self.manners.borrow().next_turn_due();
             let mut until = due.into_iter().chain(turn_due).min();
             if !clear || (is_untold && !drained) {
@@ -349,8 +344,7 @@ impl<W: World> Shard<W> {
             return false;
         }
         if !self.slots.has_budget() {
-            let has_work =
-                self.frontier.borrow().ready_count() > 0 || !self.granted.borrow().is_empty();
+            let has_work = self.frontier().ready_count() > 0 || !self.granted.borrow().is_empty();
             if has_work {
                 let wanted = Notice::BudgetWanted(self.kit.index);
                 self.slots.want_budget(|| self.kit.notice(wanted));
@@ -363,7 +357,7 @@ impl<W: World> Shard<W> {
 
     fn start(self: &Rc<Self>, host: HostId, turn: Option<TurnPlace>, now: Time) {
         if turn.is_none() {
-            let mut frontier = self.frontier.borrow_mut();
+            let mut frontier = self.frontier_mut();
             let planned = std::mem::take(&mut frontier.host_data(host).planned);
             if planned != Time::ZERO {
                 self.kit.probe.record(Span::Lateness, now.since(planned));
@@ -393,7 +387,7 @@ impl<W: World> Shard<W> {
     }
 
     fn turn_granted(&self, place: TurnPlace, host: HostKey) {
-        let id = self.frontier.borrow().host_by_key(host);
+        let id = self.frontier().host_by_key(host);
         match id {
             Some(id) => self.granted.borrow_mut().push_back((id, place)),
             None => {
@@ -406,19 +400,19 @@ impl<W: World> Shard<W> {
 
     /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
     fn route(&self, candidate: Candidate) {
-        let host = candidate.url.host_key(&self.kit.plan.hash_key);
-        if self.is_own(host) {
-            self.offer(candidate);
-        } else {
-            self.send(candidate.url.id(&self.kit.plan.hash_key), &candidate.lent());
+        let now = self.kit.world.now();
+        let offered = self.discovery.borrow_mut().offer(candidate, now, &mut self.out());
+        if let Some(offered) = offered {
+            self.offered(offered);
         }
     }
 
-    fn offer(&self, candidate: Candidate) {
-        let now = self.kit.world.now();
-        let note = |queued: &Queued<&str>| self.admitted(queued);
-        let offered = self.frontier.borrow_mut().offer_noting(candidate, now, note);
-        self.offered(offered);
+    fn frontier(&self) -> Ref<'_, Frontier<DiskSieve<W::File>, Pace>> {
+        Ref::map(self.discovery.borrow(), Discovery::frontier)
+    }
+
+    fn frontier_mut(&self) -> RefMut<'_, Frontier<DiskSieve<W::File>, Pace>> {
+        RefMut::map(self.discovery.borrow_mut(), Discovery::frontier_mut)
     }
 
     /// Counts what became of a candidate, at once or after a merge.
@@ -440,7 +434,7 @@ impl<W: World> Shard<W> {
         self.slots.is_idle()
             && self.sowing.is_done()
             && self.granted.borrow().is_empty()
-            && self.frontier.borrow().is_drained()
+            && self.frontier().is_drained()
             && self.mesh.borrow().is_clear()
             && self.archive.is_settled()
     }
@@ -461,7 +455,7 @@ impl<W: World> Shard<W> {
     }
 
     fn report(&self) -> Report {
-        let frontier = self.frontier.borrow();
+        let frontier = self.frontier();
         let effort = self.kit.world.effort();
         let gauges = self.tail_gauges(Gauges {
             syscalls: effort.syscall_count,
@@ -500,45 +494,5 @@ impl<W: World> Shard<W> {
             metrics.add(count, sum);
         }
         metrics
-    }
-}
-
-impl<W: World> Ways for Shard<W> {
-    type Sieve = DiskSieve<W::File>;
-    type Data = Pace;
-
-    fn frontier(&self) -> RefMut<'_, Frontier<DiskSieve<W::File>, Pace>> {
-        self.frontier.borrow_mut()
-    }
-
-    fn hash_key(&self) -> &HashKey {
-        &self.kit.plan.hash_key
-    }
-
-    fn normaliser(&self) -> &Normaliser {
-        &self.normaliser
-    }
-
-    fn is_home(&self, host: &str) -> bool {
-        match self.kit.plan.settings.stay {
-            Stay::Web => true,
-            Stay::Domain => self.kit.plan.homes.contains(registrable_domain(host)),
-            Stay::Host => self.kit.plan.homes.contains(host),
-        }
-    }
-
-    fn is_own(&self, host: HostKey) -> bool {
-        self.kit.plan.placement.of_host(host) == self.kit.index
-    }
-
-    fn send(&self, id: UrlId, candidate: &Candidate<&str>) {
-        let owner = self.kit.plan.placement.of_host(id.host);
-        self.archive.link_sent(owner);
-        self.mesh.borrow_mut().post_link(owner, id, candidate);
-    }
-
-    /// Said to the journal in the same breath.
-    fn admitted(&self, queued: &Queued<&str>) {
-        self.archive.entry(|out| journal::push_admitted(out, queued));
     }
 }

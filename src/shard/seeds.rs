@@ -60,7 +60,7 @@ impl<W: World> Shard<W> {
             let now = self.kit.world.now();
             for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
                 let host = candidate.url.host_key(&self.kit.plan.hash_key);
-                self.offer(candidate);
+                self.route(candidate);
                 self.spread_start(host, now);
             }
             self.kit.wake.poke();
@@ -75,7 +75,7 @@ impl<W: World> Shard<W> {
         if spread_ms == 0 {
             return;
         }
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         if let Some(id) = frontier.host_by_key(host) {
             // Not the top bits: they say which core a host is on.
             let share = f64::from(host.0 as u32) / f64::from(u32::MAX);

@@ -5,7 +5,6 @@
 //! again after [`limits::SEEN_RETRY_MS`]; meanwhile fetching goes on until the sieve is backed up.
 
 use super::Shard;
-use super::links::Ways;
 use super::manners::Pace;
 use crate::base::Time;
 use crate::base::limits;
@@ -14,7 +13,7 @@ use crate::base::race::race;
 use crate::base::watermark::Watermark;
 use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::frontier::seen::{DiskSieve, Finished, Job, SeenError};
-use crate::crawl::frontier::{Frontier, Offered, Sieve};
+use crate::crawl::frontier::{Frontier, Sieve};
 use crate::crawl::journal::JournalError;
 use crate::crawl::metrics::{Count, Gauges, Stage};
 use crate::crawl::store::StoreError;
@@ -67,11 +66,11 @@ impl<W: World> Shard<W> {
                 continue;
             }
             let is_hungry = self.is_hungry();
-            let job = self.frontier.borrow_mut().sieve_mut().next_job(now, is_hungry);
+            let job = self.frontier_mut().sieve_mut().next_job(now, is_hungry);
             match job {
                 Some(job) => self.start_job(job),
                 None => {
-                    let due = self.frontier.borrow().sieve().merge_at().filter(|at| *at > now);
+                    let due = self.frontier().sieve().merge_at().filter(|at| *at > now);
                     let poked = self.sieving.wake.wait();
                     match due {
                         Some(due) => _ = race(poked, self.kit.world.sleep_until(due)).await,
@@ -85,9 +84,9 @@ impl<W: World> Shard<W> {
     /// Waits until all that is known by now is in runs.
     pub(super) async fn flush_sieve(&self) -> Result<(), JournalError> {
         let sieving = &self.sieving;
-        self.frontier.borrow_mut().sieve_mut().want_flush();
+        self.frontier_mut().sieve_mut().want_flush();
         sieving.wake.poke();
-        while !self.frontier.borrow().sieve().is_flushed() {
+        while !self.frontier().sieve().is_flushed() {
             if sieving.is_broken.get() {
                 let (name, what) = ("URL seen".to_owned(), "a run is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
@@ -115,7 +114,7 @@ impl<W: World> Shard<W> {
 
     /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
     pub(super) fn is_sieve_backed_up(&self) -> bool {
-        let is_backed_up = self.frontier.borrow().sieve().is_backed_up();
+        let is_backed_up = self.frontier().sieve().is_backed_up();
         if is_backed_up && !self.sieving.is_stalled.get() {
             self.kit.probe.add(Count::SieveStalls, 1);
         }
@@ -143,7 +142,7 @@ impl<W: World> Shard<W> {
     fn is_hungry(&self) -> bool {
         self.slots.is_idle()
             && self.granted.borrow().is_empty()
-            && self.frontier.borrow().pending_url_count() == 0
+            && self.frontier().pending_url_count() == 0
     }
 
     fn start_job(self: &Rc<Self>, job: Job<W::File>) {
@@ -185,7 +184,7 @@ impl<W: World> Shard<W> {
     }
 
     fn count_job(&self, finished: Finished<<W as Disk>::File>) -> Result<(), SeenError> {
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         let now = self.kit.world.now();
         let sieve = frontier.sieve_mut();
         let before = sieve.seen_figures(now);
@@ -204,25 +203,21 @@ impl<W: World> Shard<W> {
     /// Queues what a merge proved new, a step at a time.
     async fn take_settled(&self) {
         loop {
-            let judged = self.frontier.borrow_mut().sieve_mut().judge(limits::SEEN_STEP_COUNT);
+            let judged = self.frontier_mut().sieve_mut().judge(limits::SEEN_STEP_COUNT);
             self.kit.probe.add(Count::UrlsKnown, judged.known_count as u64);
-            while let Some(offered) = self.settle_next() {
+            let settle_next = || {
+                let now = self.kit.world.now();
+                self.discovery.borrow_mut().settle_next(now, &mut self.out())
+            };
+            while let Some(offered) = settle_next() {
                 self.offered(offered);
             }
-            let judged_mark = self.frontier.borrow().sieve().judged_mark();
+            let judged_mark = self.frontier().sieve().judged_mark();
             self.archive.judged(judged_mark);
             if !judged.is_more {
                 return;
             }
             self.kit.world.yield_now().await;
         }
-    }
-
-    fn settle_next(&self) -> Option<Offered> {
-        let (offered, queued) = self.frontier.borrow_mut().settle_next(self.kit.world.now())?;
-        if offered == Offered::Queued {
-            self.admitted(&queued.lent());
-        }
-        Some(offered)
     }
 }

@@ -61,7 +61,7 @@ impl<W: World> Shard<W> {
     pub(super) async fn keep_tails(self: Rc<Self>) {
         let tailing = &self.tailing;
         while !self.kit.life.is_ended() && !tailing.is_broken.get() {
-            for host in self.frontier.borrow_mut().take_unread() {
+            for host in self.frontier_mut().take_unread() {
                 drop(tailing.waiting.borrow_mut().remove(&host));
             }
             let not_before = tailing.not_before.get();
@@ -73,8 +73,8 @@ impl<W: World> Shard<W> {
             // half on disk.
             let is_wanted = !self.kit.life.is_draining()
                 || !tailing.waiting.borrow().is_empty()
-                || !self.frontier.borrow().are_tails_durable();
-            let job = if is_wanted { self.frontier.borrow_mut().next_tail_job() } else { None };
+                || !self.frontier().are_tails_durable();
+            let job = if is_wanted { self.frontier_mut().next_tail_job() } else { None };
             match job {
                 Some(job) => self.start_tail_job(job),
                 None => tailing.wake.wait().await,
@@ -93,9 +93,9 @@ impl<W: World> Shard<W> {
     /// Keeps the tails as they are, for a checkpoint, once all that is on its way is durable.
     pub(super) async fn hold_tails(&self) -> Result<(), JournalError> {
         let tailing = &self.tailing;
-        self.frontier.borrow_mut().hold_tails(true);
+        self.frontier_mut().hold_tails(true);
         tailing.wake.poke();
-        while !self.frontier.borrow().are_tails_durable() {
+        while !self.frontier().are_tails_durable() {
             if tailing.is_broken.get() {
                 let (name, what) = ("the queues".to_owned(), "a segment is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
@@ -106,7 +106,7 @@ impl<W: World> Shard<W> {
     }
 
     pub(super) fn release_tails(&self) {
-        self.frontier.borrow_mut().hold_tails(false);
+        self.frontier_mut().hold_tails(false);
         self.tailing.wake.poke();
     }
 
@@ -117,7 +117,7 @@ impl<W: World> Shard<W> {
 
     /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
     pub(super) fn is_tail_backed_up(&self) -> bool {
-        let is_backed_up = self.frontier.borrow().is_tail_backed_up();
+        let is_backed_up = self.frontier().is_tail_backed_up();
         if is_backed_up && !self.tailing.is_stalled.get() {
             self.kit.probe.add(Count::QueueStalls, 1);
         }
@@ -130,7 +130,7 @@ impl<W: World> Shard<W> {
     pub(super) async fn next_url(&self, host: HostId) -> Option<Queued> {
         let tailing = &self.tailing;
         loop {
-            let next = self.frontier.borrow_mut().next_url(host);
+            let next = self.frontier_mut().next_url(host);
             match next {
                 Next::Url(queued) => return Some(queued),
                 Next::Nothing => return None,
@@ -149,7 +149,7 @@ impl<W: World> Shard<W> {
     }
 
     pub(super) fn tail_gauges(&self, gauges: Gauges) -> Gauges {
-        let figures = self.frontier.borrow().tail_figures();
+        let figures = self.frontier().tail_figures();
         Gauges {
             queue_disk_urls: figures.url_count,
             queue_live_bytes: figures.live_bytes,
@@ -201,7 +201,7 @@ impl<W: World> Shard<W> {
     }
 
     fn count_tail_job(&self, finished: Finished) -> Ended {
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         let before = frontier.tail_figures();
         let ended = frontier.finish_tail_job(finished);
         if !self.archive.has_journal() {

@@ -39,7 +39,7 @@ use crate::crawl::frontier::{Caps, Frontier, HostId, Next, Offered, Sieve};
 use crate::io::ring::{RingFile, RingWorld};
 use crate::io::{Clock, Spawn};
 use crate::proto::url::{HostKey, Normaliser, Url, UrlId};
-use crate::shard::links::{LinkDesk, LinkTally, Ways};
+use crate::shard::discovery::link_desk::{LinkDesk, LinkTally, Ways};
 use crate::sys::process;
 use hashbrown::HashSet;
 use std::cell::{Cell, RefCell, RefMut};

@@ -245,8 +245,8 @@ impl Manners {
         next
     }
 
-    /// Books what a request says of its origin. True if its breaker has opened: the host's URLs are
-    /// to be asked for in another order.
+    /// Books what a request says of its origin. If its breaker has opened, the host's URLs are to be
+    /// asked for in another order: a random number says which.
     pub(super) fn book(
         &mut self,
         asked: Asked<'_>,
@@ -255,10 +255,10 @@ impl Manners {
         outcome: Outcome,
         world: &(impl Clock + Random),
         out: &mut impl Out,
-    ) -> bool {
+    ) -> Option<u64> {
         if outcome.row().penalty == Penalty::BackOff {
             if answer.was_stale {
-                return false;
+                return None;
             }
             let sign = match answer.head {
                 Some(_) => Sign::Answered,
@@ -270,7 +270,7 @@ impl Manners {
         if answer.head.is_some() {
             self.recover(asked.host, asked.url, world, out);
         }
-        false
+        None
     }
 
     /// Books a failure of an origin, which decides how long it is left alone. `is_first`: the URL
@@ -283,7 +283,7 @@ impl Manners {
         (sign, is_first): (Sign, bool),
         world: &(impl Clock + Random),
         out: &mut impl Out,
-    ) -> bool {
+    ) -> Option<u64> {
         let Asked { host, url, pace } = asked;
         let unit = self.wait_unit(url, pace);
         let failure = Failure { at, cause, sign, is_first, unit };
@@ -294,7 +294,7 @@ impl Manners {
             Turning::BackedOff | Turning::AskedOn => {}
             Turning::Opened => {
                 self.probe.add(Count::BreakersOpened, 1);
-                return true;
+                return Some(world.random_u64());
             }
             Turning::GivenUp { is_news } => {
                 self.probe.add(Count::OriginsGivenUp, u64::from(is_news));
@@ -306,7 +306,7 @@ impl Manners {
                 );
             }
         }
-        false
+        None
     }
 
     /// Books that an origin answered well.
@@ -434,16 +434,16 @@ impl Manners {
         (cause, next): (Outcome, Time),
         world: &(impl Clock + Random),
         out: &mut impl Out,
-    ) -> (Time, bool) {
+    ) -> (Time, Option<u64>) {
         let Asked { host, url, pace } = asked;
         let now = world.now();
         let again = Asked { host, url, pace: &mut *pace };
-        let is_opened = self.fail(again, cause, now, (Sign::Unreached, true), world, out);
+        let rotation = self.fail(again, cause, now, (Sign::Unreached, true), world, out);
         let retry_at = next.max(now + self.retry_wait(queued, pace, world));
         let (unreachable, version) = (RobotsAnswer::Unreachable, RobotsVersion::default());
         self.robots.answer(url.origin(), &unreachable, version, now, retry_at);
         self.note_robots(url, world, out);
-        (retry_at, is_opened)
+        (retry_at, rotation)
     }
 
     /// Tells the journal what is known of the robots.txt of `url`'s origin.

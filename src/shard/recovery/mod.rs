@@ -19,10 +19,10 @@ pub use repair::{Buried, Finding, Salvage};
 pub(in crate::shard) use source::{ChunksWanted, Opened, Source};
 
 use super::archive::{CheckpointBooks, Kept};
+use super::discovery::SitemapCounts;
 use super::image::{Clocks, Lore};
 use super::manners::Health;
 use super::manners::Pace;
-use super::sitemap::Ledger;
 use super::{Past, Plan, ShardError};
 use crate::base::limits::{self, LOOK_SEEN_COUNT};
 use crate::base::{HashKey, WallTime};
@@ -69,7 +69,7 @@ pub(super) struct State<W: World> {
     pub frontier: Frontier<DiskSieve<W::File>, Pace>,
     pub health: Health,
     pub robots: RobotsCache,
-    pub sitemaps: Ledger,
+    pub sitemaps: SitemapCounts,
     pub journal: Option<Journal<W>>,
     pub books: CheckpointBooks,
     /// Told to the journal, and perhaps not to the list of dead letters.
@@ -176,7 +176,7 @@ pub(super) struct Restored<W: Disk> {
     pub frontier: Frontier<DiskSieve<W::File>, Pace>,
     pub health: Health,
     pub robots: RobotsCache,
-    sitemaps: Ledger,
+    sitemaps: SitemapCounts,
     /// By host: the last entry of the journal that its image has seen.
     lsns: Vec<u64>,
     dead: Vec<(Queued, Outcome, WallTime)>,
@@ -334,7 +334,7 @@ impl<W: Disk + Clock> Restored<W> {
             frontier: Frontier::with_sieve(sieve, caps(settings), hash_key.clone()),
             health: Health::default(),
             robots: RobotsCache::new("nephila", ttl, relax),
-            sitemaps: Ledger::default(),
+            sitemaps: SitemapCounts::default(),
             lsns: Vec::new(),
             dead: Vec::new(),
             totals: Totals::default(),

@@ -21,8 +21,8 @@ impl<W: World> Shard<W> {
     /// Queues an errand at the host that it leads to, which is ours.
     pub(in crate::shard) fn take_errand(&self, target: Url, errand: Errand) {
         let is_new =
-            self.frontier.borrow().host_by_key(target.host_key(&self.kit.plan.hash_key)).is_none();
-        let host = self.frontier.borrow_mut().host_for(&target);
+            self.frontier().host_by_key(target.host_key(&self.kit.plan.hash_key)).is_none();
+        let host = self.frontier_mut().host_for(&target);
         let Ok(host) = host else {
             return self.answer_errand(&errand, RobotsAnswer::Unreachable);
         };
@@ -30,7 +30,7 @@ impl<W: World> Shard<W> {
             let origin = target.origin().to_owned();
             self.archive.entry(|out| Entry::Met { origin }.push(out));
         }
-        let is_parked = self.frontier.borrow_mut().host_data(host).is_parked;
+        let is_parked = self.frontier_mut().host_data(host).is_parked;
         let added = self.manners.borrow_mut().add_errand(&target, errand.clone(), is_parked);
         match added {
             AddedErrand::First => {}
@@ -47,7 +47,7 @@ impl<W: World> Shard<W> {
             tries: 0,
             trail: Box::default(),
         };
-        if !self.frontier.borrow_mut().requeue(host, queued, self.kit.world.now()) {
+        if !self.frontier_mut().requeue(host, queued, self.kit.world.now()) {
             return self.fail_errand(&target);
         }
         self.kit.wake.poke();
@@ -96,7 +96,7 @@ impl<W: World> Shard<W> {
         // Sent or not, each counts: a host is parked meanwhile.
         queued.tries += 1;
         self.kit.probe.add(Count::Retries, 1);
-        self.frontier.borrow_mut().retry_at(host, queued, next.max(answer.ended + wait));
+        self.frontier_mut().retry_at(host, queued, next.max(answer.ended + wait));
         self.client.recycle(answer.response);
         self.release(host, next);
     }
@@ -122,7 +122,7 @@ impl<W: World> Shard<W> {
     pub(in crate::shard) fn errand_answered(&self, origin: &str, answer: &RobotsAnswer) {
         let parked = self.parked.borrow_mut().remove(origin);
         let Some((host, queued)) = parked else { return };
-        self.frontier.borrow_mut().host_data(host).is_parked = false;
+        self.frontier_mut().host_data(host).is_parked = false;
         let now = self.kit.world.now();
         let settled = Settled {
             answer,
@@ -137,7 +137,7 @@ impl<W: World> Shard<W> {
 
     /// Keeps the host busy until the errand for its origin is answered.
     pub(super) fn park(&self, origin: &str, host: HostId, queued: Queued) {
-        self.frontier.borrow_mut().host_data(host).is_parked = true;
+        self.frontier_mut().host_data(host).is_parked = true;
         let before = self.parked.borrow_mut().insert(origin.into(), (host, queued));
         assert!(before.is_none(), "a parked host waits for one errand of an origin");
     }

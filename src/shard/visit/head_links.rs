@@ -42,7 +42,13 @@ impl<W: World> Shard<W> {
             return probe.add(Count::LinksOutside, found_count as u64);
         }
         let (hrefs, now) = (found.iter().map(|href| &**href), self.kit.world.now());
-        let tally = self.links.borrow_mut().route(self, &queued.url, hrefs, depth, now);
+        let tally = self.discovery.borrow_mut().offer_links(
+            &queued.url,
+            hrefs,
+            depth,
+            now,
+            &mut self.out(),
+        );
         self.count_links(tally);
         self.tell_left_out(&queued.url, over_count);
     }

@@ -9,6 +9,7 @@ mod head_links;
 mod page;
 mod request;
 mod robots;
+mod sitemaps;
 
 use super::archive::{End, Stored};
 use super::manners::{Clearance, Fitness, Turn};
@@ -51,12 +52,12 @@ impl<W: World> Shard<W> {
     ) {
         let next = self.next_url(host).await;
         let hold = |name: &str| {
-            let mut frontier = self.frontier.borrow_mut();
+            let mut frontier = self.frontier_mut();
             self.manners.borrow().held(name, granted, frontier.host_data(host))
         };
         let Some(queued) = next else {
             // Its URLs were evicted while it waited, or cannot be read.
-            let name = self.frontier.borrow().host_name(host).to_owned();
+            let name = self.frontier().host_name(host).to_owned();
             self.give_back(host, hold(&name), None);
             self.slots.refund(page);
             return self.release(host, Time::ZERO);
@@ -66,7 +67,7 @@ impl<W: World> Shard<W> {
             self.give_back(host, held, None);
             self.slots.refund(page);
             let fingerprint = queued.url.fingerprint(&self.kit.plan.hash_key);
-            self.frontier.borrow_mut().complete(host, fingerprint);
+            self.frontier_mut().complete(host, fingerprint);
             return self.release(host, Time::ZERO);
         }
         let prospect = self.prospect(host, &queued).await;
@@ -80,7 +81,7 @@ impl<W: World> Shard<W> {
             Prospect::Last => {
                 self.give_back(host, held, None);
                 self.slots.refund(page);
-                self.frontier.borrow_mut().requeue_last(host, queued);
+                self.frontier_mut().requeue_last(host, queued);
                 return self.release(host, Time::ZERO);
             }
             Prospect::End(outcome) => {
@@ -90,7 +91,7 @@ impl<W: World> Shard<W> {
             }
         };
         let turn = {
-            let mut frontier = self.frontier.borrow_mut();
+            let mut frontier = self.frontier_mut();
             let (pace, now) = (frontier.host_data(host), self.kit.world.now());
             self.manners.borrow_mut().take_turns(held, pace, address, now, &mut self.out())
         };
@@ -98,7 +99,7 @@ impl<W: World> Shard<W> {
             self.kit.probe.add(Count::TurnsAwaited, 1);
             self.in_line_count.set(self.in_line_count.get() + 1);
             self.slots.refund(page);
-            self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
+            self.frontier_mut().requeue(host, queued, Time::ZERO);
             return;
         };
         match prospect {
@@ -116,7 +117,7 @@ impl<W: World> Shard<W> {
 
     async fn prospect(&self, host: HostId, queued: &Queued) -> Prospect {
         let fitness = {
-            let queued_count = || self.frontier.borrow().host_queued_count(host);
+            let queued_count = || self.frontier().host_queued_count(host);
             let now = self.kit.world.now();
             self.manners.borrow_mut().fitness(host, queued, queued_count, now)
         };
@@ -133,7 +134,7 @@ impl<W: World> Shard<W> {
         if queued.via == Via::Robots {
             return Prospect::Ask(address);
         }
-        let fetched_count = || self.frontier.borrow().host_fetched_count(host);
+        let fetched_count = || self.frontier().host_fetched_count(host);
         let now = self.kit.world.now();
         let clearance = self.manners.borrow_mut().clearance(&queued.url, fetched_count, now);
         match clearance {
@@ -166,7 +167,7 @@ impl<W: World> Shard<W> {
 
     /// The URL's origin is left alone until then. Where the host has no other, so is the host.
     pub(in crate::shard) fn wait_out(&self, host: HostId, queued: Queued, until: Time) {
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         if frontier.host_has_several_origins(host) {
             frontier.retry_at(host, queued, until);
         } else {
@@ -268,7 +269,7 @@ impl<W: World> Shard<W> {
     pub(in crate::shard) fn retry_unsent(&self, host: HostId, queued: Queued, ended: Time) {
         let wait = self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
         self.kit.probe.add(Count::Retries, 1);
-        self.frontier.borrow_mut().retry_at(host, queued, ended + wait);
+        self.frontier_mut().retry_at(host, queued, ended + wait);
     }
 
     /// The URL waits for its next try, over a restart too. It has made one more than the journal
@@ -278,7 +279,7 @@ impl<W: World> Shard<W> {
         self.archive.entry(|out| {
             journal::push_retried(out, &queued, self.clocks().wall_of(at));
         });
-        self.frontier.borrow_mut().retry_at(host, queued, at);
+        self.frontier_mut().retry_at(host, queued, at);
     }
 
     /// Given up for good: counted, written down, and told if the operator asked for it by name.
@@ -298,17 +299,17 @@ impl<W: World> Shard<W> {
 
     /// A URL has come to its end; its record and its links are on their way to the disk.
     fn end(&self, host: HostId, queued: Queued, outcome: Outcome, record: Option<Stored>) {
-        let batch = self.frontier.borrow().sieve().deferred_mark();
+        let batch = self.frontier().sieve().deferred_mark();
         let end = End { host, queued, outcome, record };
         if let Some(End { host, queued, .. }) = self.archive.end(end, batch) {
             let fingerprint = queued.url.fingerprint(&self.kit.plan.hash_key);
-            self.frontier.borrow_mut().complete(host, fingerprint);
+            self.frontier_mut().complete(host, fingerprint);
         }
     }
 
     /// Gives the host back to the frontier.
     pub(in crate::shard) fn release(&self, host: HostId, next: Time) {
-        let (mut frontier, now) = (self.frontier.borrow_mut(), self.kit.world.now());
+        let (mut frontier, now) = (self.frontier_mut(), self.kit.world.now());
         if next <= now {
             // Ready at once, and not at the wheel's next tick.
             frontier.advance(now);

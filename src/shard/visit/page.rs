@@ -14,7 +14,7 @@ use crate::proto::url::Url;
 use crate::proto::warc::{PayloadDigest, Sha1, Truncated};
 use crate::shard::Shard;
 use crate::shard::archive::Stored;
-use crate::shard::links::{LinkTally, Ways};
+use crate::shard::discovery::link_desk::LinkTally;
 use crate::shard::manners::HeldTurns;
 use crate::shard::slots::PageBudget;
 use std::net::IpAddr;
@@ -169,7 +169,7 @@ impl<W: World> Shard<W> {
         if location.is_empty() {
             return (Outcome::RedirectRefused, None);
         }
-        let target = self.normaliser.normalise(target);
+        let target = self.discovery.borrow().territory().normaliser.normalise(target);
         let step = self.trail_step(&target);
         // To itself with its parameters in another order it may go once, and costs a try.
         let is_back = is_respelled(&queued.url, &target)
@@ -194,7 +194,7 @@ impl<W: World> Shard<W> {
     }
 
     fn route_redirect(&self, queued: &Queued, target: Url) {
-        if !self.is_home(target.host()) {
+        if !self.discovery.borrow().territory().is_home(target.host()) {
             self.tell_if_seed(queued, Outcome::Redirected);
             return self.kit.probe.add(Count::LinksOutside, 1);
         }
@@ -224,7 +224,8 @@ impl<W: World> Shard<W> {
         });
         let hrefs = leading.map(|link| link.href);
         let now = self.kit.world.now();
-        let tally = self.links.borrow_mut().route(self, &base, hrefs, depth, now);
+        let tally =
+            self.discovery.borrow_mut().offer_links(&base, hrefs, depth, now, &mut self.out());
         self.count_links(tally);
         let probe = &self.kit.probe;
         probe.add(Count::LinksFound, page.links().len() as u64);

@@ -83,7 +83,7 @@ impl<W: World> Shard<W> {
     /// Gives turns back; `used_at` is when the server had seen the request, `None` if none was made.
     pub(super) fn give_back(&self, host: HostId, held: HeldTurns, used_at: Option<Time>) {
         let has_moved = {
-            let mut frontier = self.frontier.borrow_mut();
+            let mut frontier = self.frontier_mut();
             let pace = frontier.host_data(host);
             self.manners.borrow_mut().give_back(held, pace, used_at, &mut self.out())
         };
@@ -100,7 +100,7 @@ impl<W: World> Shard<W> {
         answer: &Answer,
         outcome: Outcome,
     ) -> Time {
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         let asked = Asked { host, url, pace: frontier.host_data(host) };
         let (mut manners, world) = (self.manners.borrow_mut(), &self.kit.world);
         manners.next_request(asked, answer, outcome, world, &mut self.out())
@@ -115,38 +115,36 @@ impl<W: World> Shard<W> {
         answer: &Answer,
         outcome: Outcome,
     ) {
-        let is_opened = {
-            let mut frontier = self.frontier.borrow_mut();
+        let rotation = {
+            let mut frontier = self.frontier_mut();
             let asked = Asked { host, url, pace: frontier.host_data(host) };
             let (mut manners, world) = (self.manners.borrow_mut(), &self.kit.world);
             manners.book(asked, tries, answer, outcome, world, &mut self.out())
         };
-        if is_opened {
-            self.rotate_queues(host);
-        }
+        self.rotate_queues(host, rotation);
     }
 
     /// Books that an origin could not be reached, without a request to it.
     pub(super) fn origin_unreached(&self, host: HostId, url: &Url, cause: Outcome, at: Time) {
-        let is_opened = {
-            let mut frontier = self.frontier.borrow_mut();
+        let rotation = {
+            let mut frontier = self.frontier_mut();
             let asked = Asked { host, url, pace: frontier.host_data(host) };
             let (mut manners, world) = (self.manners.borrow_mut(), &self.kit.world);
             manners.fail(asked, cause, at, (Sign::Unreached, true), world, &mut self.out())
         };
-        if is_opened {
-            self.rotate_queues(host);
-        }
+        self.rotate_queues(host, rotation);
     }
 
     /// URLs that fail often lie side by side: the next one to be asked for is another.
-    pub(super) fn rotate_queues(&self, host: HostId) {
-        self.frontier.borrow_mut().rotate_queues(host, self.kit.world.random_u64());
+    pub(super) fn rotate_queues(&self, host: HostId, rotation: Option<u64>) {
+        if let Some(rotation) = rotation {
+            self.frontier_mut().rotate_queues(host, rotation);
+        }
     }
 
     /// How long a URL waits for its next try.
     pub(super) fn retry_wait(&self, host: HostId, queued: &Queued) -> Duration {
-        let mut frontier = self.frontier.borrow_mut();
+        let mut frontier = self.frontier_mut();
         let pace = frontier.host_data(host);
         self.manners.borrow().retry_wait(queued, pace, &self.kit.world)
     }

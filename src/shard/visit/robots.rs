@@ -45,7 +45,7 @@ impl<W: World> Shard<W> {
         let outcome = by_status(&answer);
         self.finish_request(host, &target, &answer, answer.outcome, held).await;
         let next = self.next_request(host, &target, &answer, outcome);
-        self.frontier.borrow_mut().postpone(host, next);
+        self.frontier_mut().postpone(host, next);
         if answer.says_nothing() {
             return self.ask_robots_again(host, queued, (target, hops), answer, next);
         }
@@ -67,7 +67,7 @@ impl<W: World> Shard<W> {
             }
             Reading::Moved => {
                 self.manners.borrow_mut().ask_robots_later(&origin);
-                self.frontier.borrow_mut().requeue(host, queued, next);
+                self.frontier_mut().requeue(host, queued, next);
                 self.release(host, next);
             }
             Reading::Elsewhere(target, errand) => {
@@ -82,7 +82,7 @@ impl<W: World> Shard<W> {
     /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.
     pub(super) fn settle_robots(&self, host: HostId, queued: Queued, settled: &Settled<'_>) {
         let end = {
-            let mut frontier = self.frontier.borrow_mut();
+            let mut frontier = self.frontier_mut();
             let asked = Asked { host, url: &queued.url, pace: frontier.host_data(host) };
             let (mut manners, world) = (self.manners.borrow_mut(), &self.kit.world);
             manners.settle_robots(asked, settled, world, &mut self.out())
@@ -91,7 +91,7 @@ impl<W: World> Shard<W> {
             RobotsEnd::Failed => self.robots_failed(host, queued, settled.cause, settled.next),
             RobotsEnd::Known(next) => {
                 self.route_sitemaps(&queued.url);
-                self.frontier.borrow_mut().requeue(host, queued, Time::ZERO);
+                self.frontier_mut().requeue(host, queued, Time::ZERO);
                 self.release(host, next);
             }
         }
@@ -127,23 +127,21 @@ impl<W: World> Shard<W> {
     }
 
     fn robots_failed(&self, host: HostId, mut queued: Queued, cause: Outcome, next: Time) {
-        let (retry_at, is_opened) = {
-            let mut frontier = self.frontier.borrow_mut();
+        let (retry_at, rotation) = {
+            let mut frontier = self.frontier_mut();
             let asked = Asked { host, url: &queued.url, pace: frontier.host_data(host) };
             let (mut manners, world) = (self.manners.borrow_mut(), &self.kit.world);
             manners.robots_failed(asked, &queued, (cause, next), world, &mut self.out())
         };
-        if is_opened {
-            self.rotate_queues(host);
-        }
-        self.frontier.borrow_mut().postpone(host, next);
+        self.rotate_queues(host, rotation);
+        self.frontier_mut().postpone(host, next);
         // Beyond its last try it comes up once more, and ends there.
         queued.tries += 1;
         if queued.tries_made() <= self.kit.plan.settings.retry_count_max {
             self.kit.probe.add(Count::Retries, 1);
             return self.wait_out(host, queued, retry_at);
         }
-        self.frontier.borrow_mut().requeue(host, queued, next);
+        self.frontier_mut().requeue(host, queued, next);
         self.release(host, next);
     }
 

@@ -1,7 +1,7 @@
 //! What the pages of a course took, when so many URLs were queued.
 
 use crate::lab::bench::yardstick::Worth;
-use crate::shard::links::LinkTally;
+use crate::shard::discovery::link_desk::LinkTally;
 use serde_json::{Value, json};
 
 /// How things stood when so many URLs were queued.

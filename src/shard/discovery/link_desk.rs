@@ -18,7 +18,7 @@
 //! What is asked for beforehand changes nothing, and between the check of a URL and its offer only
 //! links of the same batch are taken: one that stands in the batch twice is checked again.
 
-use super::memo::{Bases, LinkMemo};
+use super::link_memo::{Bases, LinkMemo};
 use crate::base::limits::{LINK_BATCH_COUNT, PARCEL_BATCH_COUNT};
 use crate::base::{HashKey, Time};
 use crate::crawl::flow::{Candidate, Class, Parcel, Queued, Trail, Via};

@@ -3,13 +3,9 @@
 //! A sitemap is asked for like a page, through the frontier of the shard that owns its host:
 //! robots, politeness and URL-seen apply, so an index that lists itself finds itself known. What it
 //! lists is routed as links of depth one. Bounds: entries per file ([`crate::proto::sitemap`]), indexes
-//! above a file by its depth, sitemaps and URLs per host by the [`Ledger`].
+//! above a file by its depth, sitemaps and URLs per host by the [`crate::shard::discovery`].
 
-use super::Shard;
-use super::links::Ways;
-use crate::base::limits::{
-    SITEMAP_HOST_DOCUMENT_COUNT_MAX, SITEMAP_HOST_URL_COUNT_MAX, SITEMAP_INDEX_DEPTH_MAX,
-};
+use crate::base::limits::SITEMAP_INDEX_DEPTH_MAX;
 use crate::crawl::flow::{Candidate, Class, Trail, Via};
 use crate::crawl::frontier::Queued;
 use crate::crawl::metrics::Count;
@@ -18,48 +14,10 @@ use crate::crawl::resolve::RobotsState;
 use crate::io::World;
 use crate::proto::sitemap::Scope;
 use crate::proto::url::{HostKey, Url};
-use hashbrown::HashMap;
+use crate::shard::Shard;
 
 /// Addresses routed before other tasks have their turn: about a large page's links.
 const ROUTED_AT_ONCE: usize = 500;
-
-/// What the sitemaps of each host have been allowed so far. Only hosts that served one are in it.
-#[derive(Default)]
-pub(super) struct Ledger {
-    hosts: HashMap<HostKey, Taken>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Taken {
-    document_count: u32,
-    url_count: u32,
-}
-
-impl Ledger {
-    /// Sitemaps and listed URLs of a host so far.
-    pub(super) fn taken(&self, host: HostKey) -> (u32, u32) {
-        self.hosts.get(&host).map_or((0, 0), |taken| (taken.document_count, taken.url_count))
-    }
-
-    pub(super) fn restore(&mut self, host: HostKey, document_count: u32, url_count: u32) {
-        if document_count > 0 || url_count > 0 {
-            self.hosts.insert(host, Taken { document_count, url_count });
-        }
-    }
-
-    /// Books one more address that a sitemap of `host` lists; false if that is one too many.
-    fn book(&mut self, host: HostKey, is_document: bool) -> bool {
-        let taken = self.hosts.entry(host).or_default();
-        let (count, max) = if is_document {
-            (&mut taken.document_count, SITEMAP_HOST_DOCUMENT_COUNT_MAX)
-        } else {
-            (&mut taken.url_count, SITEMAP_HOST_URL_COUNT_MAX)
-        };
-        let has_room = *count < max;
-        *count += u32::from(has_room);
-        has_room
-    }
-}
 
 /// What became of one listed address.
 enum Fate {
@@ -74,7 +32,7 @@ enum Fate {
 impl<W: World> Shard<W> {
     /// Routes the sitemaps that the robots.txt of `page`'s origin names. Known ones go no further
     /// than URL-seen, so a robots.txt that is read again a day later brings none twice.
-    pub(super) fn route_sitemaps(&self, page: &Url) {
+    pub(in crate::shard) fn route_sitemaps(&self, page: &Url) {
         if !self.kit.plan.settings.sitemaps {
             return;
         }
@@ -83,7 +41,9 @@ impl<W: World> Shard<W> {
         for address in rules.sitemaps() {
             let fate = match page.join(address) {
                 Err(_) => Fate::Refused,
-                Ok(url) if !self.is_home(url.host()) => Fate::Outside,
+                Ok(url) if !self.discovery.borrow().territory().is_home(url.host()) => {
+                    Fate::Outside
+                }
                 Ok(url) => self.route_sitemap(url, 0, page.host_key(&self.kit.plan.hash_key)),
             };
             self.count_fates([fate]);
@@ -92,7 +52,7 @@ impl<W: World> Shard<W> {
 
     /// Whether what `queued` leads to was named as a sitemap. Also where a link had brought its URL
     /// before the robots.txt was read: URL-seen keeps a second visit from being made.
-    pub(super) fn is_sitemap(&self, queued: &Queued) -> bool {
+    pub(in crate::shard) fn is_sitemap(&self, queued: &Queued) -> bool {
         let url = &queued.url;
         queued.via == Via::Sitemap
             || match self.manners.borrow().robots_state(url.origin(), self.kit.world.now()) {
@@ -104,7 +64,7 @@ impl<W: World> Shard<W> {
     }
 
     /// Routes what the sitemap `queued` listed; `None` if it was no sitemap.
-    pub(super) async fn take_listed(&self, queued: &Queued, listed: Option<&Listed>) {
+    pub(in crate::shard) async fn take_listed(&self, queued: &Queued, listed: Option<&Listed>) {
         let Some(listed) = listed else {
             return self.kit.probe.add(Count::SitemapsRefused, 1);
         };
@@ -139,15 +99,15 @@ impl<W: World> Shard<W> {
         if !scope.allows(&url) {
             return Fate::Refused;
         }
-        if !self.is_home(url.host()) {
+        if !self.discovery.borrow().territory().is_home(url.host()) {
             return Fate::Outside;
         }
         let is_index = listed.is_index();
         if is_index && queued.depth >= SITEMAP_INDEX_DEPTH_MAX {
             return Fate::OverCap;
         }
-        if !self.sitemaps.borrow_mut().book(queued.url.host_key(&self.kit.plan.hash_key), is_index)
-        {
+        let host = queued.url.host_key(&self.kit.plan.hash_key);
+        if !self.discovery.borrow_mut().book_listed(host, is_index) {
             return Fate::OverCap;
         }
         if is_index {
@@ -159,7 +119,7 @@ impl<W: World> Shard<W> {
         // Low: a link is somebody's word that a page is worth a visit, a list is not. Pages that
         // links lead to come first, and a full frontier gives up listed ones first; each class has
         // its turns, so none waits for ever.
-        let url = self.normaliser.normalise(url);
+        let url = self.discovery.borrow().territory().normaliser.normalise(url);
         let (class, via, trail) = (Class::Low, Via::Link, Trail::default());
         self.route(Candidate { url, depth: 1, class, via, trail });
         Fate::Routed
@@ -167,7 +127,7 @@ impl<W: World> Shard<W> {
 
     /// `depth`: indexes above it.
     fn route_sitemap(&self, url: Url, depth: u16, submitter: HostKey) -> Fate {
-        let url = self.normaliser.normalise(url);
+        let url = self.discovery.borrow().territory().normaliser.normalise(url);
         let (class, via, trail) = (Class::Normal, Via::Sitemap, Trail::from([submitter.0]));
         self.route(Candidate { url, depth, class, via, trail });
         Fate::Routed
@@ -191,25 +151,5 @@ impl<W: World> Shard<W> {
         probe.add(Count::LinksOutside, outside);
         probe.add(Count::SitemapUrlsOverCap, over);
         count
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_has_so_many_sitemaps_and_listed_urls_and_no_more() {
-        let mut ledger = Ledger::default();
-        let (one, two) = (HostKey(1), HostKey(2));
-        for _ in 0..SITEMAP_HOST_DOCUMENT_COUNT_MAX {
-            assert!(ledger.book(one, true));
-        }
-        assert!(!ledger.book(one, true));
-        assert!(ledger.book(one, false) && ledger.book(two, true));
-        for _ in 1..SITEMAP_HOST_URL_COUNT_MAX {
-            assert!(ledger.book(one, false));
-        }
-        assert!(!ledger.book(one, false));
     }
 }
