@@ -155,7 +155,7 @@ impl Graph {
         }
     }
 
-    /// Returns the Crawl-delay in a host's robots.txt; a host without a robots.txt has none.
+    /// Returns the Crawl-delay in a host's robots.txt, if it names one.
     pub fn crawl_delay_seconds(&self, host: u32) -> Option<u32> {
         let hash = self.draw(RULES, host, 1);
         let says = matches!(self.rules(host), Rules::Open | Rules::Private)
@@ -395,8 +395,7 @@ impl Layout {
     }
 }
 
-/// Returns the children of `parent` in the tree where 0 is the root and `n` is a child of `n /
-/// FANOUT`.
+/// Returns the children of `parent` in a tree with root 0, where the parent of `n` is `n / FANOUT`.
 fn children(parent: u32, count: u32) -> impl Iterator<Item = u32> {
     let first = (u64::from(parent) * FANOUT).max(1);
     let end = ((u64::from(parent) + 1) * FANOUT).min(u64::from(count));

@@ -115,7 +115,7 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
         self.desk.log.borrow_mut().flush()
     }
 
-    /// Returns how many requests have had their answer, or the end of it, so far.
+    /// Returns how many requests have ended so far, with or without an answer.
     pub fn request_count(&self) -> u64 {
         self.desk.log.borrow().line_count()
     }

@@ -143,7 +143,7 @@ impl Book {
         })
     }
 
-    /// Returns how the hostile host of this name breaks TLS; `None` for any other name.
+    /// Returns what the hostile host of this name offers as TLS; `None` for any other name.
     fn secrecy(&self, server_name: Option<&str>) -> Option<Secrecy> {
         let label = server_name?.strip_suffix(ZONE)?.strip_suffix('.')?;
         let row = ROWS.iter().find(|row| self.is_hostile && row.name == label)?;
