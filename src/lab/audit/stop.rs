@@ -12,7 +12,8 @@ use crate::base::limits::{AUDIT_COMMIT_MS_MAX, SEEN_LAG_MS};
 pub struct Stop {
     /// When the crawler stopped, on the time line of the hits; `back` is on it as well.
     pub at: Time,
-    /// When the crawler was started again. A request seen before that was sent before the stop.
+    /// When the crawler was started again. A request seen before this time was sent before the
+    /// stop.
     pub back: Time,
     /// Rules and Retry-Afters of answers that ended at most this long before the stop may be
     /// forgotten.

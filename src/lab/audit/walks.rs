@@ -115,7 +115,7 @@ fn pace(
 /// If a robots.txt is asked for right after a robots.txt, the first one did not arrive, or was a
 /// redirect and so brought no rules. Such a request must keep only the configured delay.
 fn crawl_delays(group: &[Record], findings: &mut Findings) {
-    // A host has few origins.
+    // A linear search is enough, because a host has few origins.
     let mut last: Vec<Record> = Vec::new();
     for record in group {
         let Some(before) = last.iter_mut().find(|before| before.origin == record.origin) else {
