@@ -15,8 +15,8 @@
 //!    if the crawl was stopped on a web without weather. (In a storm the limit also counts pages
 //!    that came only in part; the servers' log has them among the cut ones.)
 //! 7. No URL is given up with its origin, without a request, unless the origin gave no sound answer
-//!    for as long as it takes until its breaker has opened the maximum number of times. On a
-//!    healthy host no URL is given up at all (rule 2).
+//!    for at least the time that a breaker is open before an origin is given up. On a healthy host
+//!    no URL is given up at all (rule 2).
 //!
 //! All of this is judged over all lives of a crawl with crashes, whose log is one. What had ended
 //! within a window before a crash ([`stops`]) may be asked for and stored again; anything older may

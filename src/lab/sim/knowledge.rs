@@ -43,7 +43,7 @@ pub(super) struct Knowledge {
     pub told_by_healthy: HashSet<Place>,
     /// Links of pages that were cut, and pages in sitemaps: the crawler may have read them or not.
     pub perhaps: HashSet<Place>,
-    /// Requests for anything but a page, a robots.txt (on its way) or a sitemap.
+    /// Requests for anything but a page, a robots.txt, a redirect to one, or a sitemap.
     pub strange: Vec<Entry>,
     /// Requests at an address that DNS no longer gave for the name.
     pub misdirected: Vec<Entry>,

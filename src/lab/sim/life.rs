@@ -311,7 +311,7 @@ impl Crew {
         let mut failed_seeds = Vec::new();
         let mut recovered = vec![false; self.outboxes.len()];
         let mut drained = vec![false; self.outboxes.len()];
-        // Whether time was up or the page limit was reached, and until when the drain may take.
+        // Whether time was up or the page limit was reached, and until when the drain may go on.
         let mut ending: Option<(bool, Time)> = None;
         let end = |is_stopped| {
             self.tell_all(&Command::Drain);

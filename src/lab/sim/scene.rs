@@ -188,7 +188,7 @@ fn settings(dice: &mut Dice, settings: Settings) -> Settings {
         delay_ms: [500, 1_000, 1_000, 2_000][dice.below(4) as usize],
         robots_ttl_seconds: 600 + u64::from(dice.below(6_601)),
         keep_alive_ms: [0, 5_000, 60_000][dice.below(3) as usize],
-        // Crowded slots show orders that a thousand free ones hide.
+        // Few slots show problems of order that a thousand free slots hide.
         fetch_slots: [4, 64, 8_192][dice.below(3) as usize],
         ..settings
     }
