@@ -275,7 +275,8 @@ impl Course {
             self.ended.wait().await;
             self.take_error()?;
         }
-        // With so little RAM, URLs that were read for the drain would go back to disk before it.
+        // With so little RAM, URLs that were read for the drain would go back to disk before they
+        // come out.
         self.frontier.borrow_mut().hold_tails(true);
         let left = |tally: &Tally| u64::from(tally.pushed_count - tally.popped_count);
         let expected: u64 = self.tallies.borrow().iter().map(left).sum();

@@ -177,9 +177,9 @@ pub fn pages_report(
     let title = "A page, without the making of its links".to_owned();
     let rows = marks.iter().map(row).collect();
     let about = format!(
-        "for each page: a host and its URL popped, 60 links in {}, 6 of them new, the host \
-         released. {} hosts, {} MB of their queues in RAM, URL seen on disk, one core, no network. \
-         Of the links 20 are popular, 30 were taken lately, 4 at any time. None is lost."
+        "for each page: a host and its URL popped, 60 links brought in {}, 6 of them new, the \
+         host released. {} hosts, {} MB of their queues in RAM, URL seen on disk, one core, no \
+         network. Of the links 20 are popular, 30 were taken lately, 4 at any time. None is lost.",
         match links {
             pages::Links::Texts => "by their texts",
             pages::Links::Urls => "as URLs, hashed and sent as by another core",

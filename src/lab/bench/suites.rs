@@ -151,8 +151,8 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
             vec![Course { label, profile: "bench-tls", tls: true, ..bench }]
         }
         Suite::Cold => {
-            // There is no warm-up, because every robots.txt is asked for before the first page is
-            // due.
+            // The crawl runs to its end, without a warm-up: every robots.txt is asked for before
+            // the first page is due.
             let host_count = options.host_count.unwrap_or(COLD_HOST_COUNT);
             let label = format!("{host_count} hosts, a page each");
             let (page_count, warm_seconds) = (u64::from(host_count), 0);

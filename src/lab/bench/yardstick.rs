@@ -21,7 +21,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The pause between two pieces of work.
 const REST: Duration = Duration::from_millis(100);
-/// 64 MB: more than the caches of a core and of its neighbours.
+/// How many lines the circle of loads has: 64 MB, more than the caches of a core and of its
+/// neighbours.
 const LINE_COUNT: usize = 1 << 20;
 const LOAD_COUNT: u64 = 1_000;
 const HASHED_BYTES: usize = 16 * 1024;
