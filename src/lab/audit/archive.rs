@@ -1,8 +1,8 @@
-//! What a crawl stored of the answers that bind it: every robots.txt, and answers of 429 and 503.
+//! The stored answers that oblige a crawler: every robots.txt, and answers of 429 and 503.
 //!
-//! Found through the CDXJ beside each WARC file, so that only those records are read. A file that
-//! has none, as a crash leaves it, is read from end to end. The reader is the referee's own: gzip
-//! members and header lines, nothing of the writer's code.
+//! They are found through the CDXJ file beside each WARC file, so that only those records are read.
+//! A WARC file without a CDXJ file, as a crash leaves it, is read from end to end. The reader is
+//! the referee's own: it knows gzip members and header lines, and uses none of the writer's code.
 
 use super::hit::AuditError;
 use super::lines::Log;
@@ -16,7 +16,8 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Stored answers, by URL and second. Within a second, in the order they were stored.
+/// Stored answers by URL and second. Answers of one second are in the order in which they were
+/// stored.
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     answers: HashMap<(u64, u64), Vec<Stored>>,
@@ -25,11 +26,11 @@ pub(super) struct Archive {
 
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// File and offset.
+    /// The file and the offset in it, by which answers are ordered.
     order: (PathBuf, u64),
     pub retry_after: Option<Vec<u8>>,
     pub location: Option<Vec<u8>>,
-    /// Content coding removed; `None` if that cannot be done.
+    /// The body with its content coding removed; `None` if the coding cannot be removed.
     pub body: Option<Rc<[u8]>>,
 }
 
@@ -40,7 +41,7 @@ struct IndexLine {
     length: String,
 }
 
-/// A URL and the second of its request, as `20260131235959`.
+/// Returns the key of a URL and the second of its request, given as `20260131235959`.
 pub(super) fn key(url: &str, date: &str) -> (u64, u64) {
     let digits = date.bytes().filter(u8::is_ascii_digit).take(14);
     let second = digits.fold(0, |sum: u64, digit| sum * 10 + u64::from(digit - b'0'));
@@ -48,7 +49,8 @@ pub(super) fn key(url: &str, date: &str) -> (u64, u64) {
 }
 
 impl Archive {
-    /// Reads the WARC files of a crawl; again for where a robots.txt has moved to, if one has.
+    /// Reads the WARC files of a crawl. It reads them again while redirects of a robots.txt name
+    /// new URLs.
     pub fn open(folder: &Path) -> Result<Archive, AuditError> {
         let mut archive = Archive::default();
         loop {
@@ -102,7 +104,7 @@ impl Archive {
         failure.map_or(Ok(()), |error| Err(unreadable(error)))
     }
 
-    /// Reads record after record; what a crash tore ends the file.
+    /// Reads one record after the other. A record that a crash has torn ends the file.
     fn scan(&mut self, path: &Path, file: &mut BufReader<File>) -> io::Result<()> {
         loop {
             let offset = file.stream_position()?;
@@ -134,7 +136,7 @@ impl Archive {
         if let Some(target) = location.as_ref().and_then(|to| origin::join(url, to)) {
             self.wanted.insert(origin::digest(target.as_bytes()));
         }
-        // The record's own end is not the body's.
+        // The record ends with two line breaks that are not the body's.
         let body = body.strip_suffix(b"\r\n\r\n").unwrap_or(body);
         let coding = field(head, "Content-Encoding").unwrap_or_default();
         let body = if has_rules { decoded(body, coding).map(Rc::from) } else { None };
@@ -144,14 +146,14 @@ impl Archive {
 }
 
 impl IndexLine {
-    /// URL, offset and length of the record.
+    /// Reads the URL, the offset and the length of a record.
     fn read(json: &str) -> Option<(String, u64, u64)> {
         let line: IndexLine = serde_json::from_str(&format!("{{{json}")).ok()?;
         Some((line.url, line.offset.parse().ok()?, line.length.parse().ok()?))
     }
 }
 
-/// A cheap look at an index line: most are of pages, and need not be read further.
+/// Looks at an index line cheaply: most lines are of pages, and need not be parsed.
 fn has_binding_word(json: &str) -> bool {
     let words = ["/robots.txt\"", "\"status\": \"429\"", "\"status\": \"503\""];
     words.iter().any(|word| json.contains(word))
@@ -176,7 +178,7 @@ fn record_at(file: &mut BufReader<File>, offset: u64, length: u64) -> io::Result
     unpacked(&mut file.take(length))
 }
 
-/// One gzip member: its first bytes are kept, the rest is read past.
+/// Unpacks one gzip member. Only its first bytes are kept; the rest is read and dropped.
 fn unpacked(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     let mut member = GzDecoder::new(reader);
     let mut bytes = Vec::new();
@@ -185,7 +187,7 @@ fn unpacked(reader: &mut impl BufRead) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// At most as much of a body as anyone must read; `None` for a coding that nobody knows.
+/// Decodes a body, but no more of it than anyone must read; returns `None` for an unknown coding.
 fn decoded(body: &[u8], coding: &[u8]) -> Option<Vec<u8>> {
     let mut reader: Box<dyn Read + '_> = match coding.to_ascii_lowercase().as_slice() {
         b"" | b"identity" => Box::new(body),
@@ -195,7 +197,7 @@ fn decoded(body: &[u8], coding: &[u8]) -> Option<Vec<u8>> {
         _ => return None,
     };
     let mut bytes = Vec::new();
-    // A body cut in its coding is read as far as it goes.
+    // A body that is cut within its coding is read as far as it goes.
     let _ = (&mut reader).take(WEB_LOG_BODY_BYTES_MAX as u64).read_to_end(&mut bytes);
     Some(bytes)
 }
@@ -204,7 +206,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, what)
 }
 
-/// The trimmed value of the first field of this name.
+/// Returns the trimmed value of the first field with this name.
 fn field<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
     head.split(|byte| *byte == b'\n').find_map(|line| {
         let colon = memchr::memchr(b':', line)?;

@@ -1,6 +1,6 @@
-//! The book of robots.txt: every one that was served, and what it meant for whom and when.
+//! The book of robots.txt: every one that was served, and what it meant, for which origin and when.
 //!
-//! An origin's robots.txt is asked for at `/robots.txt`; a redirect is followed through the hits of
+//! An origin's robots.txt is asked for at `/robots.txt`. A redirect is followed through the hits of
 //! the URL it leads to, on whatever authority, over at most five hops (RFC 9309 2.3.1.2).
 
 use super::hit::{AuditError, Fate, Hit, Hits, Terms};
@@ -20,15 +20,15 @@ const MS: u64 = 1_000_000;
 pub(super) struct Book {
     product_token: String,
     stops: Vec<Stop>,
-    /// By the URL that served them, in the order of their times.
+    /// Fetches by the URL that was asked for, in the order of their times.
     fetches: HashMap<u64, Vec<Fetch>>,
-    /// By the digest of their text: many hosts have the same.
+    /// Parsed rules by the digest of their text, because many hosts have the same.
     rules: HashMap<u128, Rc<Rules>>,
-    /// URLs that a robots.txt was redirected to.
+    /// The URLs that a robots.txt was redirected to.
     targets: HashMap<u64, Target>,
-    /// Answers of 2xx whose body no log has: what they forbid is not known.
+    /// How many 2xx answers have no body in any log, so that nobody knows what they forbid.
     pub bodiless_count: u64,
-    /// Of all kinds, so that the second pass need not guess its memory.
+    /// How many hits there are of all kinds, so that the second pass need not guess its memory.
     pub hit_count: usize,
 }
 
@@ -50,7 +50,7 @@ struct Target {
     redirected_at: Vec<u64>,
 }
 
-/// What robots.txt says to a request.
+/// What the robots.txt of an origin says about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leave {
     Allowed,
@@ -62,7 +62,7 @@ pub(super) enum Leave {
     Stale,
 }
 
-/// What one fetch came to mean, and from when on it was known.
+/// What one fetch of a robots.txt meant, and from when on it was known.
 struct Meaning<'a> {
     known_at: u64,
     /// False if the client may not have got the answer, or may have forgotten it.
@@ -73,9 +73,9 @@ struct Meaning<'a> {
 #[derive(Clone, Copy)]
 enum What<'a> {
     Rules(&'a Rules),
-    /// 4xx: there are no rules (RFC 9309 2.3.1.3). Also rules that no log has.
+    /// 4xx: there are no rules (RFC 9309 2.3.1.3). Rules that no log has count as this too.
     Open,
-    /// 5xx, 429, no answer, or redirects that lead nowhere.
+    /// 5xx, 429, no answer, or redirects that lead to no robots.txt.
     Unreachable,
 }
 
@@ -104,13 +104,14 @@ impl Book {
         path == ROBOTS_PATH
     }
 
-    /// The key of an origin's robots.txt.
+    /// Returns the key of an origin's robots.txt.
     pub fn key(origin: &str) -> u64 {
         origin::url_key(origin, ROBOTS_PATH, &mut String::new())
     }
 
-    /// True for a request that follows a robots.txt's redirect, within the day that its answer
-    /// would hold: such a request is part of asking for robots.txt and asks no leave itself.
+    /// Reports whether a request follows a redirect of a robots.txt, within the day that the answer
+    /// would be valid. Such a request is part of asking for robots.txt and needs no permission
+    /// itself.
     pub fn is_errand(&self, url: u64, start: u64) -> bool {
         self.targets.get(&url).is_some_and(|target| {
             let is_recent = |at: &u64| *at <= start && start - at <= AUDIT_RULES_AGE_MS_MAX * MS;
@@ -118,8 +119,9 @@ impl Book {
         })
     }
 
-    /// What the robots.txt of an origin, named by its [`Book::key`], says to a request at `start`.
-    /// Where the client may not have got the latest answer, the ones before it count as well.
+    /// Returns what the robots.txt of an origin, named by its [`Book::key`], says about a request
+    /// at `start`. Where the client may not have got the latest answer, the answers before it count
+    /// as well.
     pub fn leave(&self, key: u64, start: u64, url: &str) -> Leave {
         let mut leave = Leave::Unknown;
         for (index, meaning) in self.meanings(key, start) {
@@ -145,8 +147,8 @@ impl Book {
         leave
     }
 
-    /// The Crawl-delay that the origin had asked for by `start`: the least of those that the
-    /// client may believe in.
+    /// Returns the Crawl-delay that the origin had asked for by `start`: the smallest of those that
+    /// the client may take for the valid one.
     pub fn crawl_delay_ms(&self, key: u64, start: u64) -> u64 {
         let mut least_ms = None;
         for (_, meaning) in self.meanings(key, start) {
@@ -160,7 +162,7 @@ impl Book {
                 return least_ms.unwrap_or(0);
             }
         }
-        // The first answer may not have arrived: nothing is known to bind.
+        // Even the first answer may not have arrived, so no delay is known to bind.
         0
     }
 
@@ -198,7 +200,7 @@ impl Book {
         self.fetches.entry(key).or_default().push(fetch);
     }
 
-    /// What was known by `start`, the latest first.
+    /// Returns the meanings of the fetches that were known by `start`, the latest first.
     fn meanings(&self, key: u64, start: u64) -> impl Iterator<Item = (usize, Meaning<'_>)> {
         let fetches = self.fetches.get(&key).map_or(&[][..], |fetches| &fetches[..]);
         let begun_count = fetches.partition_point(|fetch| fetch.sent <= start);
@@ -209,7 +211,7 @@ impl Book {
         meanings.flatten()
     }
 
-    /// `None` while a redirect waits for what it leads to.
+    /// Returns what a fetch meant, or `None` while its redirect has no answer yet.
     fn meaning<'a>(
         &'a self,
         fetches: &'a [Fetch],
@@ -226,7 +228,7 @@ impl Book {
             _ if fetch.fate == Fate::Unsent => return Some(unreachable),
             (200..300, Some(rules)) => What::Rules(rules),
             (200..300, None) => What::Open,
-            // Not modified: what was served before holds anew.
+            // Not modified: the rules that were served before are valid again.
             (304, _) => fetches[..index]
                 .iter()
                 .rev()
@@ -247,7 +249,8 @@ impl Book {
         Some(Meaning { known_at: fetch.sent, is_sure, what })
     }
 
-    /// RFC 9309 2.3.1.4: unreachable for 30 days, a crawler may take it that there is none.
+    /// RFC 9309 2.3.1.4: reports whether the robots.txt has been unreachable for 30 days. After
+    /// that a crawler may assume that there is none.
     fn is_relaxed(&self, key: u64, index: usize, start: u64) -> bool {
         let Some(fetches) = self.fetches.get(&key) else { return false };
         let is_unreachable = |index: &usize| {
@@ -259,8 +262,9 @@ impl Book {
     }
 }
 
-/// Which of the fetches at a redirect's target answers it: the first that ended after the redirect
-/// was served, or, of a crawler that had it already, the last before, if it is of that day.
+/// Selects the fetch at a redirect's target that answers the redirect: the first that ended after
+/// the redirect was served; or, if the crawler had fetched the target already, the last one before,
+/// unless it is more than a day older.
 fn answer_to(there: &[Fetch], redirect: &Fetch, start: u64) -> Option<usize> {
     let begun_count = there.partition_point(|fetch| fetch.sent <= start);
     let after = there[..begun_count].iter().position(|fetch| fetch.end >= redirect.sent);

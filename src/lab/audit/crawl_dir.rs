@@ -1,8 +1,8 @@
-//! The directory of a crawl as hits: `requests/shard-*.log` with the crawler's own times, the
-//! answers that bind it from the WARC files, and the terms from `MANIFEST.json`.
+//! Reads the directory of a crawl as hits: `requests/shard-*.log` with the crawler's own times, the
+//! answers that oblige it from the WARC files, and the terms from `MANIFEST.json`.
 //!
-//! Weaker than a server's log, for the times are the crawler's word; but a crawl of the real web
-//! has nothing else, and what its log says is what its operator can prove.
+//! This is weaker evidence than a server's log, because the times are the crawler's own. But a
+//! crawl of the real web has nothing else, and its log is what its operator can show.
 
 use super::archive::{self, Archive, Stored};
 use super::hit::{AuditError, Fate, Hit, Hits, Terms};
@@ -18,9 +18,10 @@ use std::path::{Path, PathBuf};
 pub struct CrawlDir {
     logs: Vec<Log>,
     archive: Archive,
-    /// What the crawl was told to keep; its stops are for [`CrawlDir::stops`] to find.
+    /// The rules that the crawl had to keep, without its stops, which [`CrawlDir::stops`] finds.
     pub terms: Terms,
-    /// How often its store and its journal were synced.
+    /// The longest time between two syncs of the crawl's store, and of its journal, in
+    /// milliseconds.
     pub synced_ms: [u64; 2],
 }
 
@@ -43,12 +44,12 @@ impl CrawlDir {
         Ok(CrawlDir { logs, archive, terms, synced_ms })
     }
 
-    /// Where a log begins anew, an earlier process had ended: not before the last that the logs of
-    /// all shards have of it.
+    /// Finds the stops of the crawl. Where a log has a new start line, an earlier process had
+    /// ended: not before the time of the last line that any shard's log has of it.
     ///
-    /// A process that was killed takes the last lines of each shard with it, the first of its start
-    /// among them if it was young. So each start in each log is held against all logs, and starts
-    /// between which no log has a request are one.
+    /// A killed process loses the last lines of each shard's log, and even the line of its start if
+    /// it was young. So each start in each log is compared with all logs, and starts without a
+    /// request between them in any log are taken for one start.
     pub fn stops(&self) -> Result<Vec<Stop>, AuditError> {
         let (mut starts, mut signs) = (Vec::new(), Vec::new());
         let (mut begun, mut logs) = (Vec::new(), LogEnds::default());
@@ -82,7 +83,7 @@ impl CrawlDir {
                 continue;
             }
             let before = signs.partition_point(|sign| *sign < back);
-            // Without a sign of life there was nothing to forget.
+            // Without an earlier line in any log there was nothing to forget.
             let at = before.checked_sub(1).map_or(back, |last| signs[last]);
             stops.push(Stop { is_log_cut, ..Stop::new(at, back, self.synced_ms) });
         }
@@ -95,7 +96,7 @@ fn is_any_between(sorted: &[Time], from: Time, to: Time) -> bool {
     sorted.get(first).is_some_and(|time| *time < to)
 }
 
-/// Whether the process that wrote a log before has ended it.
+/// Tracks whether the process that wrote a log before had ended it.
 #[derive(Default)]
 struct LogEnds {
     is_open: bool,
@@ -111,19 +112,19 @@ impl LogEnds {
         self.is_open = false;
     }
 
-    /// An earlier process may have had lines that the log lacks.
+    /// Reports whether an earlier process may have had lines that are missing in the log.
     fn is_cut(&self) -> bool {
         self.is_open || !self.has_any
     }
 }
 
-/// What stands in a log.
+/// What a line of a log means.
 enum LogLine<'a> {
-    /// Another shard's log begins.
+    /// The log of another shard begins.
     NextLog,
-    /// A process began; whether it is the crawl's first.
+    /// A process began; the flag says whether it is the crawl's first.
     Start(Time, bool),
-    /// It ended, and all its lines stand before.
+    /// The process ended, and all its lines are before this one.
     End(Time),
     Hit(Hit<'a>),
 }
@@ -145,7 +146,7 @@ impl Hits for CrawlDir {
 impl CrawlDir {
     fn each_line(&self, visit: &mut dyn FnMut(LogLine<'_>)) -> Result<(), AuditError> {
         let mut time_line = TimeLine::default();
-        // Requests for one URL within one second, and answers to them, stand in the same order.
+        // Requests for one URL within one second are in the same order as their stored answers.
         let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
         for (index, log) in self.logs.iter().enumerate() {
             let mut segment = Segment::default();
@@ -176,7 +177,8 @@ impl CrawlDir {
         Ok(())
     }
 
-    /// Reads a line and shows its hit, if a connection was tried; `None` if it is not a line.
+    /// Reads a line and passes its hit to `visit`, if a connection was tried; returns `None` if the
+    /// line is not valid.
     fn read(
         &self,
         line: Line<'_>,
@@ -204,7 +206,7 @@ impl CrawlDir {
         visit(LogLine::Hit(Hit {
             place: line.place,
             start,
-            // The log does not say when the answer began: it was not before the request.
+            // The log does not say when the answer began, only that it was not before the request.
             sent: start,
             end: Time(start.0.saturating_add(total_ms.saturating_mul(1_000_000))),
             wall_ahead_ns: segment.wall_ahead_ns(),
@@ -232,8 +234,8 @@ impl CrawlDir {
     }
 }
 
-/// By the names of the crawler's outcomes: those that have a whole answer, or all that was wanted
-/// of it.
+/// Returns the fate by the name of the crawler's outcome: the listed outcomes have a whole answer,
+/// or all that the crawler wanted of it.
 fn fate(status: u16, outcome: &str) -> Fate {
     const WHOLE: [&str; 12] = [
         "fetched",
@@ -250,7 +252,7 @@ fn fate(status: u16, outcome: &str) -> Fate {
         "throttled",
     ];
     match status {
-        // We had no descriptor, port or buffer: no request left the machine.
+        // The crawler had no descriptor, port or buffer, so no request left the machine.
         0 if outcome == "shed" => Fate::Unasked,
         0 => Fate::Unsent,
         _ if WHOLE.contains(&outcome) => Fate::Whole,
@@ -263,8 +265,8 @@ fn read_start(text: &str) -> Option<(u64, u64)> {
     Some((columns.next()?.parse().ok()?, columns.next()?.parse().ok()?))
 }
 
-/// Since format 5 a manifest ends with a checksum over the rest of it, without spaces and with its
-/// names in order.
+/// Reports whether a manifest is as it was written. Since format 5 it ends with a checksum over the
+/// rest of it, written without spaces and with its names in order.
 fn is_as_written(manifest: &serde_json::Value) -> bool {
     let told = manifest["checksum"].as_str();
     if told.is_none() && manifest["format"].as_u64().is_none_or(|format| format < 5) {
@@ -275,31 +277,33 @@ fn is_as_written(manifest: &serde_json::Value) -> bool {
     told == Some(&format!("{:016x}", xxhash_rust::xxh3::xxh3_64(rest.to_string().as_bytes())))
 }
 
-/// The terms of a crawl, and how often it synced its store and its journal.
+/// Reads the terms of a crawl, and how often it synced its store and its journal.
 fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
     let bad = |why: String| AuditError::Manifest { path: path.into(), why };
     let text = std::fs::read_to_string(path)
         .map_err(|error| AuditError::Unreadable { path: path.into(), error })?;
     let manifest: serde_json::Value =
-        serde_json::from_str(&text).map_err(|error| bad(format!("not JSON: {error}")))?;
+        serde_json::from_str(&text).map_err(|error| bad(format!("it is not JSON: {error}")))?;
     if !is_as_written(&manifest) {
         return Err(bad(
-            "damaged, or changed by hand: its checksum is not that of what it says".into()
+            "its checksum is wrong: the file is damaged, or was changed by hand".into()
         ));
     }
-    let settings = manifest["settings"].as_str().ok_or_else(|| bad("no settings".into()))?;
+    let settings = manifest["settings"].as_str().ok_or_else(|| bad("it has no settings".into()))?;
     let settings: toml::Table =
-        settings.parse().map_err(|error| bad(format!("settings that are not TOML: {error}")))?;
+        settings.parse().map_err(|error| bad(format!("its settings are not TOML: {error}")))?;
     let number = |name: &str| {
         let value = settings.get(name).and_then(toml::Value::as_integer);
         value.and_then(|value| u64::try_from(value).ok())
     };
-    let wanted = |name: &str| number(name).ok_or_else(|| bad(format!("no setting `{name}`")));
+    let wanted =
+        |name: &str| number(name).ok_or_else(|| bad(format!("it has no setting `{name}`")));
     let crawl_delay_ms_max = wanted("crawl_delay_ms_max")?;
     let retries = wanted("retry_count_max")?;
-    let product = manifest["product"].as_str().ok_or_else(|| bad("no product".into()))?;
+    let product = manifest["product"].as_str().ok_or_else(|| bad("it has no product".into()))?;
     let terms = Terms {
-        // Of all runs of the crawl; a single one has but one.
+        // The least delay of all runs of the crawl; a manifest without this field knows of one run
+        // only.
         delay_ms: match manifest["delay_ms_least"].as_u64() {
             Some(delay_ms) => delay_ms,
             None => wanted("delay_ms")?,
@@ -307,7 +311,7 @@ fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
         ipv6_pace_prefix: manifest["ipv6_pace_prefix_most"]
             .as_u64()
             .or_else(|| number("ipv6_pace_prefix"))
-            // Crawlers without that setting promised a pace to each address.
+            // Crawlers without that setting paced each address by itself.
             .map_or(128, |bits| u8::try_from(bits).unwrap_or(128)),
         crawl_delay_ms_max,
         retry_after_ms_max: number("retry_after_ms_max").unwrap_or(crawl_delay_ms_max),
@@ -315,7 +319,7 @@ fn read_manifest(path: &Path) -> Result<(Terms, [u64; 2]), AuditError> {
         try_count_max: Some(u32::try_from(retries).unwrap_or(u32::MAX).saturating_add(1)),
         ..Terms::default()
     };
-    // Directories of crawlers that kept no journal know nothing of it.
+    // The settings of crawlers that kept no journal have no interval for it.
     let synced_ms = ["sync_ms", "journal_sync_ms"].map(|name| number(name).unwrap_or(0));
     Ok((terms, synced_ms))
 }

@@ -9,7 +9,7 @@ pub(super) enum RetryAfter {
     At(u64),
 }
 
-/// `None` for what is neither.
+/// Reads a Retry-After; returns `None` for a value that is neither seconds nor a date.
 pub(super) fn retry_after(value: &[u8]) -> Option<RetryAfter> {
     let text = std::str::from_utf8(value).ok()?.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -18,8 +18,8 @@ pub(super) fn retry_after(value: &[u8]) -> Option<RetryAfter> {
     unix_seconds(text).map(RetryAfter::At)
 }
 
-/// All three formats are a weekday and then day, month, year and time, the last one (asctime) with
-/// the year behind the time.
+/// Reads a date. All three formats are a weekday and then day, month, year and time; the last one
+/// (asctime) has the year behind the time.
 fn unix_seconds(text: &str) -> Option<u64> {
     let words: Vec<&str> = text.split([' ', ',', '-']).filter(|word| !word.is_empty()).collect();
     let (day, month, year, time) = match words[..] {

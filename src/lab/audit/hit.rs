@@ -1,4 +1,5 @@
-//! What the referee is told of one request, and what the crawler had promised.
+//! The input of the referee: what it is told of one request ([`Hit`]), and what the crawler had to
+//! keep ([`Terms`]).
 
 use super::stop::Stop;
 use crate::base::Time;
@@ -9,71 +10,72 @@ use std::path::PathBuf;
 /// How the answer to a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fate {
-    /// The client says that it came to no request, though it had the turn.
+    /// The client says that it sent no request, although it had the turn.
     Unasked,
     /// The connection ended before the answer began.
     Unsent,
-    /// It ended in the answer: the client may have part of it.
+    /// The connection ended during the answer: the client may have part of it.
     Cut,
-    /// The server let it go, but the network may have lost it: the client may or may not have it.
-    /// No log says so; who simulates a network knows.
+    /// The server sent all of it, but the network may have lost it: the client may or may not have
+    /// it. No log says so; only a simulated network can know it.
     Unsure,
     Whole,
 }
 
-/// One request. Times are nanoseconds on one time line for all hits.
+/// One request. The times of all hits are nanoseconds on one time line.
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
-    /// Where its line is found again.
+    /// Where [`Hits::line`] finds its line again.
     pub place: u64,
-    /// When its first byte was seen.
+    /// When the first byte of the request was seen.
     pub start: Time,
     /// The earliest moment at which the client may have begun to see the answer.
     pub sent: Time,
     pub end: Time,
-    /// The wall clock, less the time line's: `None` if unknown.
+    /// How far the wall clock was ahead of the time line; `None` if unknown.
     pub wall_ahead_ns: Option<i128>,
     pub fate: Fate,
     pub address: IpAddr,
     pub is_https: bool,
-    /// Host and port as in a URL; the port may be left out.
+    /// Host and port as in a URL. The port may be left out.
     pub authority: &'a str,
     /// Path and query.
     pub path: &'a str,
-    /// Zero if there was none.
+    /// The status of the answer; zero if there was none.
     pub status: u16,
     pub retry_after: Option<&'a [u8]>,
     pub location: Option<&'a [u8]>,
-    /// Of a robots.txt, wherever it lies: what was served, without any coding.
+    /// The body of a robots.txt (at any path) as it was served, without any coding.
     pub body: Option<&'a [u8]>,
 }
 
-/// Where hits come from. They are asked for more than once, in any order, always the same.
+/// A source of hits. It is read more than once, and must give the same hits each time, in any
+/// order.
 pub trait Hits {
     fn each(&self, visit: &mut dyn FnMut(&Hit<'_>)) -> Result<(), AuditError>;
 
-    /// The log's line of a hit, not yet made fit for a terminal.
+    /// Returns a hit's line in the log. Control characters in it are not escaped yet.
     fn line(&self, place: u64) -> String;
 }
 
-/// What the crawler had to keep.
+/// The rules that the crawler had to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Least time between the starts of two requests to one host, and to one address.
     pub delay_ms: u64,
-    /// IPv6 addresses that begin with the same so many bits count as one address.
+    /// IPv6 addresses that have this number of first bits in common count as one address.
     pub ipv6_pace_prefix: u8,
-    /// A longer Crawl-delay counts as this.
+    /// A longer Crawl-delay counts as this one.
     pub crawl_delay_ms_max: u64,
-    /// A longer Retry-After counts as this.
+    /// A longer Retry-After counts as this one.
     pub retry_after_ms_max: u64,
-    /// How robots.txt calls the crawler.
+    /// The crawler's name in robots.txt.
     pub product_token: String,
-    /// Requests for one URL, retries included; `None` where nothing is promised.
+    /// How many requests one URL may get, retries included; `None` if there is no limit.
     pub try_count_max: Option<u32>,
-    /// In the order of their times.
+    /// The crawler's stops, in the order of their times.
     pub stops: Vec<Stop>,
-    /// URLs asked for again because of one stop; `None` where nothing is promised.
+    /// How many URLs may be asked for again because of one stop; `None` if there is no limit.
     pub repeat_count_max: Option<u64>,
 }
 
@@ -96,11 +98,11 @@ impl Default for Terms {
 pub enum AuditError {
     /// A file that should be there cannot be read.
     Unreadable { path: PathBuf, error: std::io::Error },
-    /// A line that is none of ours, and not the torn last one.
+    /// A line that does not have the log's format, and is not the torn last one.
     BadLine { path: PathBuf, number: u64, text: String },
-    /// The directory's manifest is not one, or lacks something.
+    /// The directory's manifest is damaged, or lacks something.
     Manifest { path: PathBuf, why: String },
-    /// More hosts, addresses or origins than numbers for them.
+    /// There are more hosts, addresses or origins than the referee has numbers for.
     TooMany,
 }
 
@@ -114,7 +116,7 @@ impl fmt::Display for AuditError {
                 write!(out, "{}:{number}: not a line of this log: {text}", path.display())
             }
             AuditError::Manifest { path, why } => write!(out, "{}: {why}", path.display()),
-            AuditError::TooMany => out.write_str("more hosts or addresses than can be told apart"),
+            AuditError::TooMany => out.write_str("more than 2^32 hosts, addresses or origins"),
         }
     }
 }
@@ -122,7 +124,7 @@ impl fmt::Display for AuditError {
 impl std::error::Error for AuditError {}
 
 impl Fate {
-    /// The client has all of the answer.
+    /// Reports whether the client has all of the answer.
     pub fn is_whole(self) -> bool {
         self == Fate::Whole
     }

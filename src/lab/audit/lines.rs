@@ -1,4 +1,4 @@
-//! Lines of logs, from files or from memory, and the one time line that several logs share.
+//! The lines of logs, from files or from memory, and the one time line that several logs share.
 
 use super::hit::AuditError;
 use crate::base::escape_cut;
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Places are a log's index above these bits and an offset below.
+/// A place has the log's index above these bits and the line's offset in the log below.
 const OFFSET_BITS: u32 = 48;
 
 /// One log.
@@ -17,7 +17,7 @@ pub(super) enum Log {
     Memory(Vec<u8>),
 }
 
-/// A line that was read.
+/// One line of a log.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
     pub place: u64,
@@ -32,8 +32,8 @@ impl Log {
         }
     }
 
-    /// Shows every whole line; `visit` says whether it could read it. A last line without its end
-    /// is what a crash leaves behind, and no line.
+    /// Passes every complete line to `visit`, which says whether it could read it. A last line
+    /// without a line break is what a crash leaves behind, and does not count as a line.
     pub fn each(
         &self,
         index: usize,
@@ -91,24 +91,24 @@ impl Log {
     }
 }
 
-/// The beginning of the line at a place, as it stands there: who shows it must escape it. What
-/// happened to the file, if it is not there any more.
+/// Returns the beginning of the line at a place. It is as the log has it, so the caller must escape
+/// it before showing it. If the file cannot be read any more, the error is returned as text.
 pub(super) fn line_at(logs: &[Log], place: u64) -> String {
     let Some(log) = logs.get((place >> OFFSET_BITS) as usize) else { return String::new() };
     let found = log.line_at(place & ((1 << OFFSET_BITS) - 1));
     found.unwrap_or_else(|error| format!("(cannot read {} again: {error})", log.path().display()))
 }
 
-/// Puts the monotonic times of all segments of all logs on one line: Unix time, as it was when the
-/// first of them began. Segments whose clocks agree within a second share the monotonic clock and
-/// are compared by it, to the nanosecond; others (a reboot lies between, or the wall clock was set)
-/// by wall time.
+/// Puts the monotonic times of all segments of all logs on one time line: Unix time, as it was when
+/// the first segment of the same clock began. Segments whose clocks agree within a second share the
+/// monotonic clock and are compared by it, to the nanosecond. Other segments (the machine was
+/// rebooted between them, or the wall clock was set) are compared by wall time.
 #[derive(Debug, Default)]
 pub(super) struct TimeLine {
     known_ahead_ns: Vec<u64>,
 }
 
-/// How the times of a segment are read.
+/// How the monotonic times of a segment become times on the time line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     shift_ns: u64,
@@ -116,7 +116,7 @@ pub(super) struct Segment {
 }
 
 impl TimeLine {
-    /// A segment that began at `monotonic_ns`, when the wall clock stood at `unix_ns`.
+    /// Adds a segment that began at `monotonic_ns`, when the wall clock was at `unix_ns`.
     pub fn segment(&mut self, monotonic_ns: u64, unix_ns: u64) -> Segment {
         let ahead_ns = unix_ns.saturating_sub(monotonic_ns);
         let agrees = |known: &&u64| known.abs_diff(ahead_ns) <= AUDIT_CLOCK_SLEW_NS_MAX;
@@ -133,7 +133,7 @@ impl Segment {
         crate::base::Time(monotonic_ns.saturating_add(self.shift_ns))
     }
 
-    /// The wall clock, less the time line's.
+    /// Returns how far the wall clock is ahead of the time line, or `None` if that is unknown.
     pub fn wall_ahead_ns(self) -> Option<i128> {
         self.is_dated.then_some(0)
     }

@@ -1,11 +1,12 @@
-//! Which addresses are one machine: what is paced as one, as servers would have it.
+//! Machines: which addresses are paced as one, because servers see them as one machine.
 //!
-//! Written from the RFCs and not from the crawler's code, on the octets of an address.
+//! The code works on the octets of an address. It is written from the RFCs and shares nothing with
+//! the crawler's code.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 address, or the IPv6 network of so many bits that a machine has.
+/// An IPv4 address, or an IPv6 network of `bits` bits that counts as one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Machine {
     V4(Ipv4Addr),
@@ -13,7 +14,7 @@ pub(super) enum Machine {
 }
 
 impl Machine {
-    /// The machine at `address`, where one has a network of `bits` bits.
+    /// Returns the machine at `address`, if an IPv6 machine has a network of `bits` bits.
     pub fn at(address: IpAddr, bits: u8) -> Machine {
         let octets = match address {
             IpAddr::V4(v4) => return Machine::V4(v4),
@@ -30,18 +31,18 @@ impl Machine {
     }
 }
 
-/// The IPv4 address that an IPv6 address is, or leads to.
+/// Returns the IPv4 address that an IPv6 address stands for or leads to.
 fn inner(octets: &[u8; 16]) -> Option<Ipv4Addr> {
     let at = |start: usize| {
         let [a, b, c, d] = std::array::from_fn(|index| octets[start + index]);
         Some(Ipv4Addr::new(a, b, c, d))
     };
     match octets {
-        // RFC 4291 2.5.5.2: mapped; the system speaks IPv4 to it.
+        // RFC 4291 2.5.5.2: mapped; the system uses IPv4 to reach it.
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => at(12),
-        // RFC 6052 2.1: a translator's well-known prefix.
+        // RFC 6052 2.1: the well-known prefix of a translator (NAT64).
         [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, ..] => at(12),
-        // RFC 3056 2: all of 2002:V4ADDR::/48 is behind V4ADDR.
+        // RFC 3056 2 (6to4): all of 2002:V4ADDR::/48 is behind V4ADDR.
         [0x20, 0x02, ..] => at(2),
         _ => None,
     }

@@ -1,24 +1,25 @@
-//! Names: of hosts, of origins (scheme, host and port: RFC 6454 4) and of URLs.
+//! Names of hosts, of origins (scheme, host and port: RFC 6454 4) and of URLs.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::LazyLock;
 
-/// Under which the referee hashes what servers and pages chose: random in each process, so that
-/// nobody can make a URL that it takes for another. Nothing it says depends on the key.
+/// The keys under which the referee hashes text that servers and pages chose. They are random in
+/// each process, so that nobody can make a URL that the referee takes for another. No result
+/// depends on them.
 static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
 
-/// SipHash-1-3 with a random key.
+/// Hashes a text with SipHash-1-3 and a random key.
 pub(super) fn digest(text: &[u8]) -> u64 {
     KEYS[0].hash_one(text)
 }
 
-/// For what is compared by its digest alone, however much of it there is.
+/// Hashes a text that is compared by its digest alone, however many there are.
 pub(super) fn long_digest(text: &[u8]) -> u128 {
     let [low, high] = [0, 1].map(|key| KEYS[key].hash_one(text));
     u128::from(high) << 64 | u128::from(low)
 }
 
-/// `http://host:port` in small letters, without a default port.
+/// Returns `http://host:port` in lower case, without a default port.
 pub(super) fn origin(is_https: bool, authority: &str) -> String {
     let (scheme, default_port) = if is_https { ("https", "443") } else { ("http", "80") };
     let (host, port) = split_authority(authority);
@@ -29,12 +30,12 @@ pub(super) fn origin(is_https: bool, authority: &str) -> String {
     }
 }
 
-/// In small letters, without the port.
+/// Returns the host of an authority in lower case, without the port.
 pub(super) fn host(authority: &str) -> String {
     split_authority(authority).0.to_ascii_lowercase()
 }
 
-/// Names a URL: its origin as above, its path and query as they are.
+/// Returns the key of a URL: its origin as above, its path and query as they are.
 pub(super) fn url_key(origin: &str, path: &str, scratch: &mut String) -> u64 {
     scratch.clear();
     scratch.push_str(origin);
@@ -42,13 +43,13 @@ pub(super) fn url_key(origin: &str, path: &str, scratch: &mut String) -> u64 {
     digest(scratch.as_bytes())
 }
 
-/// Origin and path of an absolute URL over http or https.
+/// Splits an absolute http or https URL into origin and path.
 pub(super) fn split_url(url: &str) -> Option<(String, &str)> {
     let (is_https, authority, path) = split_authority_and_path(url)?;
     Some((origin(is_https, authority), path))
 }
 
-/// Whether it is https, the authority, and path and query, of an absolute URL.
+/// Splits an absolute URL: whether it is https, the authority, and path with query.
 pub(super) fn split_authority_and_path(url: &str) -> Option<(bool, &str, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     let is_https = match scheme {
@@ -62,7 +63,7 @@ pub(super) fn split_authority_and_path(url: &str) -> Option<(bool, &str, &str)> 
     Some((is_https, authority, if path.is_empty() { "/" } else { path }))
 }
 
-/// Where a Location leads; `None` if not to http or https.
+/// Resolves a Location; returns `None` if it does not lead to http or https.
 pub(super) fn join(base: &str, location: &[u8]) -> Option<String> {
     let base = ::url::Url::parse(base).ok()?;
     let target = base.join(std::str::from_utf8(location).ok()?).ok()?;

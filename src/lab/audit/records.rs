@@ -1,4 +1,5 @@
-//! The second pass: every hit becomes a record of fixed size, and is held against robots.txt.
+//! The second pass over the hits: every hit is checked against robots.txt and becomes a record of
+//! fixed size.
 
 use super::book::{Book, Leave};
 use super::date::{RetryAfter, retry_after};
@@ -19,35 +20,36 @@ pub(super) struct Record {
     pub host: u32,
     pub origin: u32,
     pub address: u32,
-    /// The Crawl-delay in force, clamped.
+    /// The Crawl-delay in force, limited to the configured maximum.
     pub crawl_delay_ms: u32,
     pub status: u16,
     pub is_whole: bool,
-    /// A request left the client, or may have.
+    /// Whether a request left the client, or may have.
     pub is_asked: bool,
-    /// For a robots.txt, or for what one was redirected to.
+    /// Whether it asks for a robots.txt, or for the target of a robots.txt's redirect.
     pub is_robots: bool,
-    /// A sitemap, which no truth speaks of.
+    /// Whether it asks for a sitemap. The truth does not list sitemaps.
     pub is_sitemap: bool,
 }
 
-const _: () = assert!(size_of::<Record>() <= 64, "said in the module's doc");
+const _: () = assert!(size_of::<Record>() <= 64, "the doc of the audit module promises 64 bytes");
 
 #[derive(Debug, Default)]
 pub(super) struct Records {
     pub all: Vec<Record>,
     pub hosts: Vec<Box<str>>,
-    /// Addresses, and networks of them, that count as one.
+    /// Addresses, and networks that count as one address.
     pub addresses: Vec<Machine>,
-    /// Until when an answer asked to be left alone, by its place.
+    /// Until when a Retry-After forbids requests, by the place of its answer.
     pub retry_until: HashMap<u64, u64>,
-    /// Dates in Retry-After where the wall clock is unknown: not judged.
+    /// Dates in Retry-After that could not be judged, because the wall clock is unknown.
     pub undated_count: u64,
-    /// Pages whose robots.txt may have been asked for in lines that a stop took: not judged.
+    /// Pages that could not be judged, because a stop took the lines that may have shown the
+    /// request for their robots.txt.
     pub unwitnessed_count: u64,
     origins: Vec<Origin>,
     origin_ids: HashMap<Box<str>, u32>,
-    /// The same by scheme and authority as they come, so that no hit need be normalised twice.
+    /// The same by scheme and authority as they are in the log, so that no hit is normalised twice.
     authority_ids: [HashMap<Box<str>, u32>; 2],
     host_ids: HashMap<Box<str>, u32>,
     address_ids: HashMap<Machine, u32>,
@@ -130,7 +132,7 @@ impl Records {
         Some(())
     }
 
-    /// RFC 6585 4 and RFC 9110 15.6.4: 429 and 503 say when to come back.
+    /// Notes a Retry-After. RFC 6585 4 and RFC 9110 15.6.4: 429 and 503 say when to come back.
     fn note_retry_after(&mut self, hit: &Hit<'_>, terms: &Terms) {
         if !matches!(hit.status, 429 | 503) || !hit.fate.is_whole() {
             return;

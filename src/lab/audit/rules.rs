@@ -1,16 +1,16 @@
-//! One robots.txt as the referee reads it. Who may fetch what is for the `robotstxt` crate to say,
-//! a port of Google's matcher. Crawl-delay, which neither it nor RFC 9309 knows, is read here, with
-//! the choice of the group by RFC 9309 2.2.1.
+//! One robots.txt as the referee reads it. The `robotstxt` crate, a port of Google's matcher,
+//! decides who may fetch what. Crawl-delay, which neither the crate nor RFC 9309 knows, is read
+//! here; its group is chosen by RFC 9309 2.2.1.
 
 use robotstxt::DefaultMatcher;
 
-/// A robots.txt that was served.
+/// The rules of a robots.txt that was served.
 #[derive(Debug)]
 pub(super) struct Rules {
     text: String,
-    /// Of the group that speaks to us; the longest, if it has several.
+    /// The Crawl-delay of the group that applies to our crawler; the longest if it has several.
     pub crawl_delay_ms: u64,
-    /// No line of it can forbid anything.
+    /// Whether no line of the file can forbid anything.
     is_open: bool,
 }
 
@@ -18,7 +18,7 @@ impl Rules {
     pub fn read(body: &[u8], product_token: &str) -> Rules {
         let text = String::from_utf8_lossy(body).into_owned();
         let crawl_delay_ms = crawl_delay_ms(&text, product_token);
-        // Google's matcher also takes five misspellings of Disallow; all end in one of these.
+        // Google's matcher also accepts five misspellings of Disallow; all end in "low" or "law".
         let small = text.to_ascii_lowercase();
         let is_open = !small.contains("low") && !small.contains("law");
         Rules { text, crawl_delay_ms, is_open }
@@ -30,8 +30,8 @@ impl Rules {
     }
 }
 
-/// The longest Crawl-delay of the groups that name us, or, if none does, of those for everyone.
-/// A line that is no rule does not end a list of agents (RFC 9309 2.2.4).
+/// Returns the longest Crawl-delay of the groups that name our crawler, or of those for everyone if
+/// no group names it. A line that is no rule does not end a list of agents (RFC 9309 2.2.4).
 fn crawl_delay_ms(text: &str, product_token: &str) -> u64 {
     let (mut ours_ms, mut everyones_ms) = (0, 0);
     let (mut is_ours, mut is_everyones, mut was_ours, mut has_rules) = (false, false, false, false);
@@ -67,11 +67,11 @@ fn crawl_delay_ms(text: &str, product_token: &str) -> u64 {
     if was_ours { ours_ms } else { everyones_ms }
 }
 
-/// Seconds, perhaps with a fraction; anything else asks for nothing.
+/// Reads seconds, perhaps with a fraction. Anything else counts as no delay.
 fn milliseconds(value: &str) -> u64 {
     let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match value.parse::<f64>() {
-        // A cast saturates: a number beyond all bounds is the longest delay.
+        // A cast saturates, so a number beyond the range becomes the longest delay.
         Ok(seconds) if is_number => (seconds * 1_000.0) as u64,
         _ => 0,
     }
@@ -89,7 +89,7 @@ mod tests {
     fn rfc_the_group_that_names_us_counts_before_that_of_everyone() {
         let text =
             "User-agent: *\nCrawl-delay: 9\n\nUser-Agent: Nephila/1.0\nCrawl-Delay: 1.5 # s\n";
-        assert_eq!(delay_ms(text), 1_500, "a delay holds for the agents named before it");
+        assert_eq!(delay_ms(text), 1_500, "a delay is valid for the agents named before it");
         let text =
             "User-agent: *\nDisallow:\nCrawl-delay: 9\nUser-Agent: Nephila\nCrawl-Delay: 1.5\n";
         assert_eq!(delay_ms(text), 1_500);

@@ -1,30 +1,34 @@
 //! Stops: moments at which the crawler was killed or lost power, and what it may have forgotten.
 //!
-//! What a crawler knows is durable a while after it learnt it. An answer that ended within that
-//! while before a stop may be news to the next process: its rules, its Retry-After, or that there
-//! was one. An older one may not. The gaps between requests are owed whatever was forgotten.
+//! What a crawler learns becomes durable only after a while. If an answer ended within that while
+//! before a stop, the next process may not know it: its rules, its Retry-After, or that there was
+//! an answer at all. Older answers must be known. The gaps between requests must be kept, whatever
+//! was forgotten.
 
 use crate::base::Time;
 use crate::base::limits::{AUDIT_COMMIT_MS_MAX, SEEN_LAG_MS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// On the time line of the hits, as is `back`.
+    /// When the crawler stopped, on the time line of the hits; `back` is on it as well.
     pub at: Time,
-    /// When the crawler was started again. A request seen before that was sent before the stop.
+    /// When the crawler was started again. A request seen before this time was sent before the
+    /// stop.
     pub back: Time,
-    /// Rules and waits of answers that ended so long before may be forgotten.
+    /// Rules and Retry-Afters of answers that ended at most this long before the stop may be
+    /// forgotten.
     pub forgotten_ms: u64,
-    /// URLs whose answers ended so long before may be asked for again.
+    /// URLs whose answers ended at most this long before the stop may be asked for again.
     pub repeated_ms: u64,
-    /// The log is the crawler's own, and lost its last lines with it.
+    /// The log is the crawler's own, and its last lines were lost with the process.
     pub is_log_cut: bool,
 }
 
 const MS: u64 = 1_000_000;
 
 impl Stop {
-    /// With the windows of a crawler that syncs its store and its journal so often.
+    /// Makes a stop with the windows of a crawler that syncs its store and its journal at these
+    /// intervals.
     pub fn new(at: Time, back: Time, synced_ms: [u64; 2]) -> Stop {
         let [sync_ms, journal_sync_ms] = synced_ms;
         Stop {
@@ -36,13 +40,13 @@ impl Stop {
         }
     }
 
-    /// The same, if for so much longer nothing could be written.
+    /// Returns the stop with its windows made longer by a time in which nothing could be written.
     pub fn widened(self, ms: u64) -> Stop {
         let (forgotten_ms, repeated_ms) = (self.forgotten_ms + ms, self.repeated_ms + ms);
         Stop { forgotten_ms, repeated_ms, ..self }
     }
 
-    /// Lies between a request and a later one.
+    /// Reports whether the stop is between a request and a later one.
     fn parts(&self, begun: u64, later: u64) -> bool {
         begun < self.back.0 && self.back.0 <= later
     }
@@ -52,17 +56,17 @@ impl Stop {
     }
 }
 
-/// True if the answer to a request of then may be forgotten by the sender of a later one.
+/// Reports whether the sender of a later request may have forgotten the answer to an earlier one.
 pub(super) fn is_forgotten(stops: &[Stop], [begun, end]: [u64; 2], later: u64) -> bool {
     stops.iter().any(|stop| stop.parts(begun, later) && stop.is_within(end, stop.forgotten_ms))
 }
 
-/// True if what a request rests on may stand in lines that no log has.
+/// Reports whether the evidence for a request may have been in lines that no log has any more.
 pub(super) fn is_unwitnessed(stops: &[Stop], start: u64) -> bool {
     stops.iter().any(|stop| stop.is_log_cut && stop.back.0 <= start)
 }
 
-/// The stop that excuses a second request for the URL of the first, if one does: the last.
+/// Returns the last stop that excuses a second request for the URL of the first one, if any does.
 pub(super) fn excuse(stops: &[Stop], [begun, end]: [u64; 2], later: u64) -> Option<usize> {
     let excuses = |stop: &Stop| stop.parts(begun, later) && stop.is_within(end, stop.repeated_ms);
     stops.iter().rposition(excuses)

@@ -1,5 +1,5 @@
-//! What a crawl should have fetched: one JSON object a line, `{"url": ..., "expect": ...}`, as
-//! `nephila web --truth` writes it. Other fields are skipped.
+//! What a crawl should have fetched: one JSON object on each line, `{"url": ..., "expect": ...}`,
+//! as `nephila web --truth` writes it. Other fields are ignored.
 
 use super::hit::AuditError;
 use super::lines::Log;
@@ -7,7 +7,7 @@ use super::origin;
 use serde::Deserialize;
 use std::path::Path;
 
-/// What becomes of a URL in a perfect crawl.
+/// What happens to a URL in a perfect crawl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
@@ -15,7 +15,7 @@ pub enum Expect {
     Redirected,
     ClientError,
     ServerError,
-    /// robots.txt forbids it: not asked for.
+    /// robots.txt forbids it, so it must not be asked for.
     Denied,
     RobotsUnreachable,
 }
@@ -30,7 +30,7 @@ impl Expectation {
     pub(super) fn key(&self, scratch: &mut String) -> u64 {
         match origin::split_url(&self.url) {
             Some((origin, path)) => origin::url_key(&origin, path, scratch),
-            // Nobody can ask for it, so it is missed.
+            // Nobody can ask for such a URL, so it will be reported as missed.
             None => origin::url_key(&self.url, "", scratch),
         }
     }

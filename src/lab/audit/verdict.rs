@@ -1,4 +1,4 @@
-//! The verdict: what was found, counted in full, with a few examples of each kind.
+//! The verdict: all violations, counted by kind, with a few examples of each.
 
 use super::book::Book;
 use super::hit::{Hits, Terms};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A promise that a request broke.
+/// A rule that a request broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -26,14 +26,14 @@ pub enum Kind {
     HostOverlap,
     /// Two requests to one address under way at once.
     AddressOverlap,
-    /// A page before the origin's robots.txt was known.
+    /// A page asked for before the origin's robots.txt was known.
     BeforeRobots,
     AgainstRules,
-    /// A page while robots.txt was unreachable (RFC 9309 2.3.1.4).
+    /// A page asked for while robots.txt was unreachable (RFC 9309 2.3.1.4).
     RobotsUnreachable,
-    /// A page on rules older than 24 hours (RFC 9309 2.4).
+    /// A page asked for on rules older than 24 hours (RFC 9309 2.4).
     StaleRules,
-    /// A request to a host that had asked to be left alone until later.
+    /// A request to a host before its Retry-After had passed.
     InsideRetryAfter,
     /// A URL fetched although it had been fetched before.
     FetchedTwice,
@@ -41,13 +41,13 @@ pub enum Kind {
     AskedAgain,
     /// A URL asked for more often than retries allow.
     AskedTooOften,
-    /// A URL asked for again after a stop at which more were than can have been under way.
+    /// A URL asked for again after a stop, where more URLs were than can have been under way.
     RepeatedTooMany,
     /// A reachable URL that was never fetched.
     Missed,
-    /// A URL that robots.txt denies, yet was asked for.
+    /// A URL asked for although robots.txt denies it.
     DeniedAsked,
-    /// A URL asked for that nobody links to.
+    /// A URL asked for although nothing links to it.
     UnknownAsked,
 }
 
@@ -56,13 +56,13 @@ pub struct Violation {
     pub kind: Kind,
     pub host: Option<String>,
     pub address: Option<String>,
-    /// By how much, or what.
+    /// By how much the rule was broken, or what was asked for.
     pub note: String,
-    /// The request, and before it the one that it came too close to.
+    /// The line of the request, and before it that of the request that it came too close to.
     pub lines: Vec<String>,
 }
 
-/// The smallest gap, or the greatest concurrency, and whose it is.
+/// The smallest gap, or the greatest concurrency, and the host or address that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Extreme {
     pub value: u64,
@@ -83,16 +83,17 @@ pub struct Verdict {
     pub violation_counts: BTreeMap<Kind, u64>,
     /// At most [`AUDIT_EXAMPLE_COUNT_MAX`] of each kind.
     pub examples: Vec<Violation>,
-    /// Answers with rules that no log has: not judged.
+    /// 2xx answers for robots.txt whose rules no log has. They are not judged.
     pub bodiless_robots_count: u64,
-    /// Dates in Retry-After where the wall clock is unknown: not judged.
+    /// Dates in Retry-After where the wall clock is unknown. They are not judged.
     pub undated_retry_count: u64,
-    /// Pages whose robots.txt may have been asked for in lines that a stop took: not judged.
+    /// Pages whose robots.txt may have been asked for in lines that a stop took. They are not
+    /// judged.
     pub unwitnessed_page_count: u64,
-    /// Requests for URLs asked for before that each stop excuses.
+    /// For each stop, how many repeated requests for URLs it excuses.
     pub repeat_counts: Vec<u64>,
-    /// For each stop that took the last lines of a log with it, in milliseconds: how long before
-    /// the next start the log falls silent. What was asked then is in no log, and not judged.
+    /// For each stop that took the last lines of a log with it, how many milliseconds before the
+    /// next start the log ends. What was asked for in that time is in no log and is not judged.
     pub unlogged_ms: Vec<u64>,
 }
 
@@ -106,7 +107,7 @@ impl Verdict {
     }
 }
 
-/// What the walks find, by number and place; names and lines are looked up at the end.
+/// What the walks find, by number and place. Names and lines are looked up at the end.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     counts: BTreeMap<Kind, u64>,
@@ -126,7 +127,8 @@ struct Example {
     note: String,
 }
 
-/// An extreme value, whose it is, and the places of the lines that show it.
+/// An extreme value, the host or address that it belongs to, and the places of the lines that show
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peak {
     pub value: u64,
@@ -135,7 +137,8 @@ pub(super) struct Peak {
 }
 
 impl Findings {
-    /// `places`: the earlier of two requests, and the one that broke the promise.
+    /// Adds a violation. `places` are those of the earlier of two requests, and of the one that
+    /// broke the rule.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -151,7 +154,7 @@ impl Findings {
         }
     }
 
-    /// A request that `stop` excuses, unless it excused too many.
+    /// Counts a request that `stop` excuses, and adds a violation if the stop has excused too many.
     pub fn repeat(&mut self, stop: usize, place: u64, terms: &Terms) {
         self.repeat_counts.resize(terms.stops.len(), 0);
         self.repeat_counts[stop] += 1;
@@ -216,7 +219,7 @@ fn unlogged_ms(stops: &[Stop]) -> Vec<u64> {
 }
 
 impl Kind {
-    /// What an operator reads.
+    /// Returns the description that operators read.
     pub fn about(self) -> &'static str {
         match self {
             Kind::HostGap => "requests to a host closer than the delay",
@@ -228,11 +231,11 @@ impl Kind {
             Kind::AgainstRules => "pages asked for against robots.txt",
             Kind::RobotsUnreachable => "pages asked for while robots.txt was unreachable",
             Kind::StaleRules => "pages asked for on rules older than 24 hours",
-            Kind::InsideRetryAfter => "requests inside a Retry-After",
+            Kind::InsideRetryAfter => "requests before a Retry-After had passed",
             Kind::FetchedTwice => "URLs fetched again after a success",
             Kind::AskedAgain => "URLs asked for again after a final answer",
             Kind::AskedTooOften => "URLs asked for more often than retries allow",
-            Kind::RepeatedTooMany => "URLs asked for again after a stop, beyond its bound",
+            Kind::RepeatedTooMany => "URLs asked for again after a stop, more than allowed",
             Kind::Missed => "reachable URLs never fetched",
             Kind::DeniedAsked => "denied URLs asked for",
             Kind::UnknownAsked => "URLs asked for that nobody links to",
@@ -294,7 +297,7 @@ impl fmt::Display for Verdict {
             row(out, "dates without a clock, unjudged", &self.undated_retry_count)?;
         }
         if self.unwitnessed_page_count > 0 {
-            row(out, "pages without a witness, unjudged", &self.unwitnessed_page_count)?;
+            row(out, "pages after a cut log, unjudged", &self.unwitnessed_page_count)?;
         }
         for (kind, count) in &self.violation_counts {
             writeln!(out, "\n{count} {}", kind.about())?;
@@ -317,7 +320,7 @@ fn write_example(out: &mut fmt::Formatter<'_>, example: &Violation) -> fmt::Resu
     Ok(())
 }
 
-/// Nanoseconds as milliseconds, exactly: a gap of 1 ns less than the delay must show.
+/// Formats nanoseconds as milliseconds, exactly: a gap of 1 ns less than the delay must show.
 pub(super) fn ms(ns: u64) -> String {
     format!("{}.{:06} ms", ns / 1_000_000, ns % 1_000_000)
 }

@@ -1,5 +1,5 @@
 //! The walks over all records: host by host, address by address, URL by URL, each in the order of
-//! time. A walk sorts the records its own way and holds no more than one group's state.
+//! time. A walk sorts the records in its own order and holds the state of one group only.
 
 use super::hit::Terms;
 use super::records::{Record, Records};
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 const MS: u64 = 1_000_000;
 
-/// Gaps, concurrency, Crawl-delay and Retry-After of each host.
+/// Judges gaps, concurrency, Crawl-delay and Retry-After of each host.
 pub(super) fn by_host(records: &mut Records, terms: &Terms, findings: &mut Findings) {
     records.all.sort_unstable_by_key(|record| (record.host, record.start, record.place));
     let records = &*records;
@@ -32,7 +32,7 @@ pub(super) fn by_host(records: &mut Records, terms: &Terms, findings: &mut Findi
     }
 }
 
-/// Gaps and concurrency of each address.
+/// Judges gaps and concurrency of each address.
 pub(super) fn by_address(records: &mut Records, terms: &Terms, findings: &mut Findings) {
     records.all.sort_unstable_by_key(|record| (record.address, record.start, record.place));
     for group in records.all.chunk_by(|a, b| a.address == b.address) {
@@ -57,17 +57,18 @@ enum Breach {
     Overlap,
 }
 
-/// The extremes of one host, or of one address: a value, and the places of the requests.
+/// The smallest gap and the greatest concurrency of one host or address, each with the places of
+/// its requests.
 #[derive(Default)]
 struct Pace {
     gap: Option<(u64, [u64; 2])>,
     concurrency: Option<(u64, [u64; 2])>,
 }
 
-/// Tells of each pair of requests that are too close or overlap.
+/// Calls `tell` for each pair of requests that are too close or overlap, and returns the extremes.
 ///
-/// An answer that did not arrive whole had ended for its client at a moment that nobody knows:
-/// only its start counts.
+/// If an answer did not arrive whole, nobody knows when it had ended for its client: only the start
+/// of such a request counts.
 fn pace(
     group: &[Record],
     mut tell: impl FnMut(Breach, [&Record; 2], &dyn Fn() -> String),
@@ -82,7 +83,8 @@ fn pace(
             open_ends.pop();
         }
         if !open_ends.is_empty() {
-            let span = || format!("{} before the other's end", ms(last_to_end.end - record.start));
+            let span =
+                || format!("begun {} before the other's end", ms(last_to_end.end - record.start));
             tell(Breach::Overlap, [last_to_end, record], &span);
         }
         let at_once = open_ends.len() as u64 + 1;
@@ -107,13 +109,13 @@ fn pace(
     pace
 }
 
-/// A Crawl-delay is its origin's word, and counts between requests to that origin.
+/// Judges Crawl-delays. A Crawl-delay is set by an origin, and counts between requests to that
+/// origin.
 ///
-/// A robots.txt asked for again right after a robots.txt says that the first did not arrive, and a
-/// redirect's next hop says that it brought no rules: such a one is held to the configured delay
-/// alone.
+/// If a robots.txt is asked for right after a robots.txt, the first one did not arrive, or was a
+/// redirect and so brought no rules. Such a request must keep only the configured delay.
 fn crawl_delays(group: &[Record], findings: &mut Findings) {
-    // A host has few origins.
+    // A linear search is enough, because a host has few origins.
     let mut last: Vec<Record> = Vec::new();
     for record in group {
         let Some(before) = last.iter_mut().find(|before| before.origin == record.origin) else {
@@ -132,7 +134,7 @@ fn crawl_delays(group: &[Record], findings: &mut Findings) {
 }
 
 fn retry_afters(group: &[Record], records: &Records, terms: &Terms, findings: &mut Findings) {
-    // Those that still bind: one, but where a stop lets one be forgotten.
+    // The Retry-Afters that still bind: one, unless a stop allows one to be forgotten.
     let mut asked: Vec<(u64, Record)> = Vec::new();
     for record in group {
         asked.retain(|(until, _)| record.start < *until);
@@ -151,7 +153,7 @@ fn retry_afters(group: &[Record], records: &Records, terms: &Terms, findings: &m
     }
 }
 
-/// URLs asked for too often, and the truth held against what was fetched.
+/// Judges whether URLs were asked for too often, and compares the truth with what was fetched.
 pub(super) fn by_url(
     records: &mut Records,
     terms: &Terms,
@@ -178,12 +180,12 @@ pub(super) fn by_url(
     groups.for_each(|group| unknown(group, findings));
 }
 
-/// An answer is final if it arrived whole and asking again would not change it.
+/// Reports whether an answer is final: it arrived whole, and asking again would not change it.
 fn is_final(record: &Record) -> bool {
     record.is_whole
         && match record.status {
             200..400 => true,
-            // RFC 9110 15.5.9, RFC 8470 5.2, RFC 6585 4: later may be better.
+            // RFC 9110 15.5.9, RFC 8470 5.2, RFC 6585 4: a later request may succeed.
             408 | 425 | 429 => false,
             status => (400..500).contains(&status),
         }
@@ -256,7 +258,7 @@ fn unknown(group: &[Record], findings: &mut Findings) {
 }
 
 fn short(gap_ns: u64, delay_ms: u64) -> String {
-    format!("{} apart, not {delay_ms} ms", ms(gap_ns))
+    format!("{} apart instead of {delay_ms} ms", ms(gap_ns))
 }
 
 fn keep_least(known: &mut Option<Peak>, found: Option<(u64, [u64; 2])>, of: u32) {

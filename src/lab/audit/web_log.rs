@@ -1,5 +1,8 @@
-//! The log of a synthetic web's servers as hits: the strongest witness, since the crawler has no
-//! hand in it. Read by code of its own; the format is said in `web::log`.
+//! Reads the log of a synthetic web's servers as hits. It is the strongest witness, because the
+//! crawler does not write it.
+//!
+//! Log lines come in, [`Hit`]s go out. This module has its own reader for the format, which
+//! `web::log` describes, and shares no code with its writer.
 
 use super::hit::{AuditError, Fate, Hit, Hits};
 use super::lines::{Line, Log, Segment, TimeLine, line_at};
@@ -7,7 +10,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Logs of one web: one for each core that served it.
+/// The logs of one web: one for each core that served it.
 #[derive(Debug)]
 pub struct WebLogs(Vec<Log>);
 
@@ -16,7 +19,7 @@ impl WebLogs {
         WebLogs(paths.into_iter().map(Log::File).collect())
     }
 
-    /// A log that is in memory, as in simulation.
+    /// Takes a log that is in memory, as in a simulation.
     pub fn text(text: impl Into<Vec<u8>>) -> WebLogs {
         WebLogs(vec![Log::Memory(text.into())])
     }
@@ -52,7 +55,7 @@ fn read_clock(text: &str) -> Option<(u64, u64)> {
     Some((monotonic_ns.parse().ok()?, unix_ns.parse().ok()?))
 }
 
-/// Reads a line and shows its hit; `None` if it is not one.
+/// Reads a line and passes its hit to `visit`; returns `None` if the line is no hit.
 fn read(line: Line<'_>, segment: Segment, visit: &mut dyn FnMut(&Hit<'_>)) -> Option<()> {
     let mut columns = line.text.split(' ');
     let mut column = || columns.next();
@@ -109,7 +112,7 @@ fn text(field: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// `\xHH` as the byte, a lone `\x` as nothing.
+/// Replaces each `\xHH` by its byte; a lone `\x` stands for an empty field.
 fn unescaped(field: &str) -> Option<Cow<'_, [u8]>> {
     if memchr::memchr(b'\\', field.as_bytes()).is_none() {
         return Some(Cow::Borrowed(field.as_bytes()));

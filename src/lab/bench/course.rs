@@ -1,10 +1,10 @@
 //! One crawl of a synthetic web, measured while it runs steadily.
 //!
-//! In: a [`Course`]. Out: a [`Lap`]: what the crawler did in a window of time that begins once it
-//! has warmed up, and the referee's word on the whole of it by the web's own log. The web is a
-//! process of its own on a core of its own, so that its time, memory and open files are not the
-//! crawler's. Nothing is sampled: counters and histograms at the window's end, less those at its
-//! beginning.
+//! A [`Course`] comes in. A [`Lap`] goes out: what the crawler did in a window of time that begins
+//! after its warm-up, and the referee's verdict on the whole crawl, by the web's own log. The web
+//! is a process of its own on a core of its own, so that its time, memory and open files are not
+//! counted as the crawler's. Nothing is sampled: the figures are the counters and histograms at the
+//! window's end, minus those at its beginning.
 
 use super::BenchError;
 use super::yardstick::{Record, Worth, Yardstick};
@@ -23,29 +23,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The unit of the kernel's own count.
+/// How much stolen time a quiet second may have, in ms: the unit of the kernel's own count.
 const QUIET_STOLEN_MS_MAX: u64 = 10;
 
 /// What is crawled, how, and for how long.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// What sets it apart from the other courses of its suite.
+    /// The name that distinguishes it from the other courses of its suite.
     pub label: String,
-    /// A profile of `nephila web`, and how it differs.
+    /// A profile of `nephila web`; the next fields differ from it.
     pub profile: &'static str,
     pub host_count: u32,
     pub page_count: u64,
     pub tls: bool,
-    /// The bodies are those of the files in this folder.
+    /// If set, pages have the bodies of the files in this folder.
     pub bodies: Option<PathBuf>,
     pub settings: Settings,
-    /// URLs of each host that the crawl begins with.
+    /// How many URLs of each host the crawl begins with.
     pub seeds_per_host: u32,
     pub warm_seconds: u64,
     pub window_seconds: u64,
 }
 
-/// Where things stand on this machine.
+/// The cores, ports and folders of this machine that a course uses.
 #[derive(Clone, Debug)]
 pub struct Grounds {
     pub web_core: Option<usize>,
@@ -59,7 +59,7 @@ pub struct Grounds {
 pub struct Tick {
     pub second: f64,
     pub pages_per_second: f64,
-    /// Of one core's time.
+    /// The share of its cores' time that the crawl used.
     pub busy: f64,
 }
 
@@ -68,20 +68,20 @@ pub struct Second {
     from: Time,
     to: Time,
     pub lateness_us: Histogram<u64>,
-    /// By the machine's host, from the crawl's core.
+    /// Time that the machine's host took from the crawl's core.
     pub stolen_ms: u64,
-    /// Neither in it nor in the second before was more stolen than the kernel's clock can tell from
-    /// nothing: what was late in it was not late for that.
+    /// In this second and the one before, no more was stolen than the smallest amount that the
+    /// kernel counts. So what was late in this second was late for another reason.
     pub is_quiet: bool,
 }
 
-/// What a window of a crawl amounted to.
+/// The figures of a window of a crawl.
 pub struct Lap {
     pub label: String,
     pub seconds: f64,
     pub metrics: Metrics,
     pub costs: PageCosts,
-    /// CPU time of the whole process in the window: the kernel's file workers are in it.
+    /// CPU time of the whole process in the window, with the kernel's file workers.
     pub process_cpu_ns: u64,
     pub ticks: Vec<Tick>,
     pub seconds_of_window: Vec<Second>,
@@ -105,8 +105,8 @@ impl Lap {
         self.page_count() as f64 / self.seconds
     }
 
-    /// How much of its cores' time the crawl took: far under one, and the pages a second are what
-    /// the hosts' delays allow, not what a core can do.
+    /// Returns the share of its cores' time that the crawl used. If it is far below one, the pages
+    /// per second show what the hosts' delays allow, and not what a core can do.
     pub fn core_share(&self) -> f64 {
         self.costs.cpu_us * self.page_count() as f64 / 1e6 / self.seconds / self.core_count as f64
     }
@@ -115,18 +115,18 @@ impl Lap {
         self.process_cpu_ns as f64 / 1e3 / self.page_count().max(1) as f64
     }
 
-    /// Bodies as they came, in megabytes of a second.
+    /// Returns the bodies as received, in megabytes per second.
     pub fn payload_mb_per_second(&self) -> f64 {
         self.metrics.count(Count::BytesPayload) as f64 / 1e6 / self.seconds
     }
 
-    /// Bodies with their content coding removed.
+    /// Returns the bodies with their content coding removed, in megabytes per second.
     pub fn decoded_mb_per_second(&self) -> f64 {
         self.metrics.count(Count::BytesDecoded) as f64 / 1e6 / self.seconds
     }
 }
 
-/// Runs the web, the crawl and the referee. `watch` sees reports as they come.
+/// Runs the web, the crawl and the referee. `watch` is called with the reports as they come.
 pub fn run(
     course: &Course,
     grounds: &Grounds,
@@ -144,7 +144,8 @@ pub fn run(
         dns: vec![web.dns],
         allow_private: true,
         max_seconds: course.warm_seconds + course.window_seconds + 2,
-        // A benchmark's pages differ in their numbers alone.
+        // The URLs of a benchmark differ only in their numbers, which the cap would take for a
+        // trap.
         skeleton_page_cap: 0,
         extra_ca: course.tls.then(|| grounds.directory.join("ca.pem")),
         ..course.settings.clone()
@@ -164,7 +165,7 @@ pub fn run(
     window.lap(course, &summary, verdict, &record)
 }
 
-/// The first URLs of every host, in an order in which no host comes twice in a row.
+/// Returns the first URLs of every host, in an order in which no host comes twice in a row.
 fn seeds(course: &Course, grounds: &Grounds, port: u16) -> Result<Vec<Url>, BenchError> {
     let profile = WebSpec::profile(course.profile).map_err(BenchError::Spec)?;
     let (host_count, page_count) = (course.host_count, course.page_count);
@@ -181,7 +182,7 @@ fn seeds(course: &Course, grounds: &Grounds, port: u16) -> Result<Vec<Url>, Benc
     Ok(urls)
 }
 
-/// What the window has seen of the crawl.
+/// The state of the window while the crawl runs.
 struct Window {
     warm_ns: u64,
     window_ns: u64,
@@ -213,7 +214,8 @@ impl Window {
         }
     }
 
-    /// Looks at the last report of each core, if there is one from every core and it is news.
+    /// Looks at the last report of each core, if every core has sent one and any is newer than the
+    /// last look.
     fn look(&mut self, reports: &[Report]) {
         let before = self.seen.unwrap_or((self.begun_ns, 0, 0));
         let at_ns = reports.iter().map(|report| report.gauges.at_ns).max();
@@ -290,7 +292,7 @@ impl Second {
     }
 }
 
-/// The same seconds, with what was stolen in each.
+/// Adds to each second the time that was stolen in it.
 fn stolen_from(mut seconds: Vec<Second>, record: &Record) -> Vec<Second> {
     for second in &mut seconds {
         let stolen_ms = |from| record.stolen_ms(from, second.to).sum::<u64>();
@@ -301,7 +303,7 @@ fn stolen_from(mut seconds: Vec<Second>, record: &Record) -> Vec<Second> {
     seconds
 }
 
-/// `nephila web`, as a child.
+/// A child process that runs `nephila web`.
 pub(super) struct WebProcess {
     child: Child,
     pub port: u16,
@@ -332,7 +334,7 @@ impl WebProcess {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut line = String::new();
-        let stdout = child.stdout.take().expect("it is piped");
+        let stdout = child.stdout.take().expect("the child's stdout is piped");
         BufReader::new(stdout).read_line(&mut line).map_err(failed)?;
         let mut web = WebProcess { child, port: grounds.port, dns };
         match line.trim().is_empty() {
@@ -341,10 +343,11 @@ impl WebProcess {
         }
     }
 
-    /// Lets it write its log out.
+    /// Stops the web and waits until it has written its log.
     pub fn stop(&mut self) -> Result<(), BenchError> {
         process::interrupt(self.child.id());
-        let status = self.child.wait().map_err(|error| BenchError::System("await the web", error));
+        let status =
+            self.child.wait().map_err(|error| BenchError::System("wait for the web", error));
         match status?.success() {
             true => Ok(()),
             false => Err(self.died()),
@@ -354,7 +357,7 @@ impl WebProcess {
     fn died(&mut self) -> BenchError {
         let mut text = String::new();
         if let Some(stderr) = &mut self.child.stderr {
-            // What cannot be read is missing from a message that is an error's already.
+            // If this fails, only a part of an error message is missing.
             let _ = stderr.take(4_096).read_to_string(&mut text);
         }
         BenchError::Web(text.trim().to_owned())
@@ -363,13 +366,13 @@ impl WebProcess {
 
 impl Drop for WebProcess {
     fn drop(&mut self) {
-        // It has ended already, unless something else went wrong.
+        // The child has ended already, unless something else went wrong.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The spans that a report shows, in its order.
+/// The spans that a report shows, in this order.
 pub const SHOWN_SPANS: [Span; 9] = [
     Span::Lateness,
     Span::Dns,
@@ -398,7 +401,8 @@ mod tests {
             Sample { metrics, gauges, process_cpu_ns: 0 }
         };
         let seconds = (10..16).map(|from| Second::between(&sample(from), &sample(from + 1)));
-        // In the middle of each second; 50 ms went in the thirteenth, 10 in the last.
+        // The looks are in the middle of each second; 50 ms were stolen in the thirteenth, 10 in
+        // the last.
         let stolen = [0, 0, 0, 50, 50, 50, 60];
         let half = Duration::from_millis(500);
         let looks: Vec<_> = (9..16).zip(stolen).map(|(from, ms)| (at(from) + half, ms)).collect();

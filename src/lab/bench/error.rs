@@ -1,4 +1,4 @@
-//! Why a benchmark has no result.
+//! The reasons why a benchmark has no result.
 
 use crate::crawl::config::ConfigError;
 use crate::crawl::fetch::TlsError;
@@ -24,11 +24,11 @@ pub enum BenchError {
     Tls(TlsError),
     Seen(SeenError),
     Tails(TailError),
-    /// The web ended before its time, and what it said last.
+    /// The web ended too early; the text is its last message.
     Web(String),
     /// The crawl ended before the window did.
     Short(EndReason),
-    /// What the system was asked for, and why it refused.
+    /// What could not be done, and the system's reason.
     System(&'static str, std::io::Error),
     Read(PathBuf, std::io::Error),
     NoPages(PathBuf),
@@ -41,9 +41,9 @@ pub enum BenchError {
     },
     Lost(u64),
     TakenTwice(u64),
-    /// A host came back with so many pages.
+    /// A host came back with this number of pages instead of one.
     Forgotten(u32),
-    /// A thread died.
+    /// A thread ended unexpectedly.
     Died,
 }
 
@@ -59,22 +59,26 @@ impl fmt::Display for BenchError {
             BenchError::Tls(error) => write!(out, "{error}"),
             BenchError::Seen(error) => write!(out, "{error}"),
             BenchError::Tails(error) => write!(out, "{error}"),
-            BenchError::Web(text) => write!(out, "the web ended: {text}"),
+            BenchError::Web(text) => write!(out, "the web ended too early: {text}"),
             BenchError::Short(reason) => {
                 write!(out, "the crawl ended before the measurement did: {}", reason.name())
             }
             BenchError::System(what, error) => write!(out, "cannot {what}: {error}"),
             BenchError::Read(path, error) => write!(out, "{}: {error}", path.display()),
-            BenchError::NoPages(path) => write!(out, "{}: no pages in it", path.display()),
-            BenchError::Histogram(text) => write!(out, "histogram log: {text}"),
+            BenchError::NoPages(path) => {
+                write!(out, "{}: there are no pages in it", path.display())
+            }
+            BenchError::Histogram(text) => write!(out, "cannot write the histogram log: {text}"),
             BenchError::Refused(offered) => write!(out, "a URL was not queued: {offered:?}"),
             BenchError::Wrong { expected, found } => {
-                write!(out, "{found} came where {expected} was due")
+                write!(out, "the URL {found} came where {expected} was due")
             }
             BenchError::Lost(count) => write!(out, "{count} URLs were lost"),
             BenchError::TakenTwice(count) => write!(out, "{count} URLs were taken twice"),
-            BenchError::Forgotten(count) => write!(out, "a host came back with {count} pages"),
-            BenchError::Died => out.write_str("the benchmark's thread died"),
+            BenchError::Forgotten(count) => {
+                write!(out, "a host came back with {count} pages, not 1")
+            }
+            BenchError::Died => out.write_str("a thread of the benchmark ended unexpectedly"),
         }
     }
 }

@@ -1,11 +1,12 @@
-//! `nephila bench frontier --course queues`: what a queued URL costs when the queues are larger
-//! than RAM. What a page costs is the other course, [`super::pages`].
+//! `nephila bench frontier --course queues`: the cost of a queued URL when the queues are larger
+//! than RAM. The other course, [`super::pages`], measures the cost of a page.
 //!
-//! Every URL is computed from its host and its number there, so that what comes out is compared
-//! whole with what must come: each host's numbers in order, none missing. URLs are pushed, about as
-//! many to each host, until there are a million, ten million and so on; at each such mark visits
-//! and pushes alternate for a while. All runs on one core with the jobs beside it, as in a shard;
-//! no sieve, which has a suite of its own. At the end some hosts are drained to their last URL.
+//! Every URL is computed from its host and its number there, so that each URL that comes out is
+//! compared in full with the one that must come: each host's numbers in order, none missing. URLs
+//! are pushed, about the same number to each host, until there are a million, ten million and so
+//! on. At each such mark visits and pushes alternate for a while. All of it runs on one core with
+//! the disk jobs beside it, as in a shard, but without a sieve, which has a suite of its own. At
+//! the end some hosts are drained to their last URL.
 
 use super::{BenchError, on_core_with_marks};
 use crate::base::notify::Notify;
@@ -25,11 +26,11 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 
-/// Pushes or visits between two looks at what else there is to do.
+/// How many pushes or visits there are between two rounds of other work.
 const STRIDE: u64 = 1_024;
-/// Visits that may wait for the disk at once: a shard's fetch slots.
+/// How many visits may wait for the disk at the same time: a shard's fetch slots.
 const PARKED_COUNT_MAX: usize = 8_192;
-/// Visits and pushes at a mark, for each host: some chunks of each are read.
+/// How many visits and pushes each host gets at a mark: enough to read some chunks of each.
 const STEADY_ROUNDS: u64 = 10;
 const DRAINED_HOST_COUNT: u32 = 1_000;
 
@@ -41,12 +42,12 @@ pub struct Plan {
     pub core: Option<usize>,
 }
 
-/// How things stood when so many URLs were queued.
+/// The figures when this number of URLs was queued.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub queued_count: u64,
-    /// CPU time of the core for each push since the last mark, and for each visit and each push
-    /// when they alternate; with the jobs, without the making and checking of URLs.
+    /// CPU time of the core: for each push since the last mark, and for each visit and each push
+    /// when they alternate. It includes the jobs, but not the making and checking of URLs.
     pub fill_ns: f64,
     pub pop_ns: f64,
     pub push_ns: f64,
@@ -108,7 +109,7 @@ pub fn json(marks: &[Mark]) -> Value {
     marks.iter().map(mark).collect()
 }
 
-/// Runs the suite with its files in `dir`; `watch` sees each mark as it is made.
+/// Runs the suite with its files in `dir`; `watch` is called with each mark when it is made.
 pub fn run(plan: Plan, dir: &Path, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
     on_core_with_marks(plan.core, dir, watch, move |world, tell| async move {
         let course = Course::open(&world, plan, tell).await?;
@@ -118,7 +119,7 @@ pub fn run(plan: Plan, dir: &Path, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, B
     })
 }
 
-/// Calls every URL new: each is made once.
+/// A sieve that calls every URL new. That is right here, because each URL is made once.
 pub(super) struct NoSieve;
 
 impl Sieve for NoSieve {
@@ -156,7 +157,7 @@ struct Course {
     tell: mpsc::Sender<Mark>,
     frontier: RefCell<Frontier<NoSieve, ()>>,
     files: Files<RingFile>,
-    /// By number of host, which is the frontier's own as well.
+    /// Tallies by host number, which is also the frontier's id of the host.
     tallies: RefCell<Vec<Tally>>,
     parked: RefCell<HashSet<HostId>>,
     active_count: Cell<usize>,
@@ -223,7 +224,7 @@ impl Course {
                 resident_bytes_max,
                 tails: self.frontier.borrow().tail_figures(),
             };
-            // The receiver lives until this thread ends.
+            // Sending cannot fail: the receiver lives until this thread ends.
             let _ = self.tell.send(mark);
             if queued == self.plan.url_count {
                 break;
@@ -233,14 +234,14 @@ impl Course {
         self.judge().await
     }
 
-    /// Waits for the jobs under way: they hold what the marks are told through.
+    /// Waits for the jobs under way, because they hold the sender of the marks.
     async fn rest(&self) {
         while self.active_count.get() > 0 {
             self.ended.wait().await;
         }
     }
 
-    /// Visits and pushes by turns; the CPU time of each.
+    /// Runs visits and pushes in turn; returns the CPU time of each.
     async fn alternate(self: &Rc<Self>) -> Result<(f64, f64), BenchError> {
         let count = STEADY_ROUNDS * u64::from(self.plan.host_count);
         let (mut pop_ns, mut push_ns, mut at_ns) = (0, 0, self.world.cpu_ns());
@@ -267,14 +268,15 @@ impl Course {
         Ok((pop_ns as f64 / popped.max(1) as f64, push_ns as f64 / count as f64))
     }
 
-    /// All that was pushed is queued or came out; some hosts are drained to prove it.
+    /// Checks that every pushed URL is queued or has come out; drains some hosts to prove it.
     async fn judge(self: &Rc<Self>) -> Result<(), BenchError> {
         while !self.parked.borrow().is_empty() || self.active_count.get() > 0 {
             self.start_jobs();
             self.ended.wait().await;
             self.take_error()?;
         }
-        // With so little RAM, what was read to be drained would go back before it is.
+        // With so little RAM, URLs that were read for the drain would go back to disk before they
+        // come out.
         self.frontier.borrow_mut().hold_tails(true);
         let left = |tally: &Tally| u64::from(tally.pushed_count - tally.popped_count);
         let expected: u64 = self.tallies.borrow().iter().map(left).sum();
@@ -314,7 +316,7 @@ impl Course {
         }
     }
 
-    /// A visit that gets its URL at once, or is parked. False if no host is ready.
+    /// Begins a visit, which gets its URL at once or is parked. Returns false if no host is ready.
     fn visit(&self) -> bool {
         let host = self.frontier.borrow_mut().pop_ready();
         host.inspect(|host| self.ask(*host)).is_some()
@@ -338,7 +340,7 @@ impl Course {
         }
     }
 
-    /// That a URL is the one that was due.
+    /// Checks that a URL is the one that was due.
     fn check(&self, host: HostId, queued: &Queued) {
         let tally = &mut self.tallies.borrow_mut()[host.0 as usize];
         let expected = path(host.0, tally.popped_count);
@@ -349,7 +351,7 @@ impl Course {
         }
     }
 
-    /// Starts what is due, lets jobs run, and waits while too much waits for the disk.
+    /// Starts the jobs that are due, lets them run, and waits while too much waits for the disk.
     async fn look_after(self: &Rc<Self>) -> Result<(), BenchError> {
         self.start_jobs();
         self.world.yield_now().await;
@@ -400,8 +402,8 @@ impl Course {
         self.error.take().map_or(Ok(()), Err)
     }
 
-    /// Round after round, every host once; in the first round in order, later in no order that a
-    /// cache could guess.
+    /// Returns the host of a push. In each round every host comes once: in the first round in
+    /// order, in later rounds in an order that a cache cannot guess.
     fn host_in_turn(&self, index: u64) -> u32 {
         let host_count = u64::from(self.plan.host_count);
         let (round, place) = (index / host_count, index % host_count);
@@ -413,7 +415,8 @@ impl Course {
         mixed(self.state.get())
     }
 
-    /// What it takes to make a candidate, and to check a URL: not the frontier's time.
+    /// Measures what it takes to make a candidate and to check a URL, which is not the frontier's
+    /// time.
     fn making_ns(&self) -> (f64, f64) {
         const COUNT: u32 = 1_000_000;
         let begun = self.world.cpu_ns();
@@ -436,7 +439,7 @@ pub(super) fn candidate(host: u32, number: u32) -> Candidate {
     Candidate { url, depth: 1, class, via: Via::Link, trail: Trail::default() }
 }
 
-/// A path of 20 to 60 bytes; some 40 in the mean.
+/// Returns a path of 20 to 60 bytes, some 40 in the mean.
 pub(super) fn path(host: u32, number: u32) -> String {
     const WORDS: [&str; 8] =
         ["news", "articles", "products", "2026", "category", "about-us", "shop", "archive"];
@@ -447,12 +450,12 @@ pub(super) fn path(host: u32, number: u32) -> String {
         path.push('/');
         path.push_str(WORDS[random as usize % WORDS.len()]);
     }
-    // Writing to a string cannot fail.
+    // Writing to a String does not fail.
     let _ = write!(path, "/page-{:0width$x}-{number}", random & 0xFFFF_FFFF, width = 8);
     path
 }
 
-/// SplitMix64's finish.
+/// The finaliser of SplitMix64.
 pub(super) fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,9 +1,9 @@
-//! `nephila bench hosts`: what a host costs in RAM when all of its URLs are fetched.
+//! `nephila bench hosts`: the cost of a host in RAM when all of its URLs are fetched.
 //!
-//! One URL each of so many hosts goes through a frontier: offered, taken, ended, and its host is
-//! idle for good. Cold hosts leave RAM, as in a shard, or all stay. At each mark the process's
-//! memory is read. At the end some of the first hosts are met again: each must still have its page.
-//! No sieve, no disk; one thread.
+//! One URL of each host goes through a frontier: it is offered, taken and ended, and then its host
+//! stays idle for good. Cold hosts leave RAM as in a shard, or all stay. At each mark the process's
+//! memory is read. At the end some of the first hosts are met again, and each must still have its
+//! page. There is no sieve and no disk; all of it runs on one thread.
 
 use super::BenchError;
 use super::frontier::NoSieve;
@@ -16,29 +16,29 @@ use crate::sys::process;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Hosts between two steps of the hand.
+/// How many hosts are met between two steps of the eviction.
 const STRIDE: u64 = SWEEP_STEP_COUNT as u64 / 2;
-/// Hosts that are met again at the end.
+/// How many hosts are met again at the end.
 const MET_AGAIN_COUNT: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub host_count: u64,
-    /// Hosts stay in RAM.
+    /// Whether hosts stay in RAM.
     pub is_warm: bool,
 }
 
-/// How things stood when so many hosts had been met.
+/// The figures when this number of hosts had been met.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub met_count: u64,
     pub warm_count: usize,
     pub cold_count: usize,
-    /// Since the start of the run.
+    /// How much the process's memory has grown since the start of the run.
     pub grown_bytes: u64,
-    /// For each host since the last mark: the whole of its life, the making of its URL included.
+    /// Time for each host since the last mark: the whole of its life, with the making of its URL.
     pub host_ns: f64,
-    /// CPU time of the longest step of the hand since the last mark.
+    /// CPU time of the longest step of the eviction since the last mark.
     pub step_ns_max: u64,
 }
 
@@ -77,7 +77,7 @@ pub fn json(marks: &[Mark]) -> Value {
     marks.iter().map(mark).collect()
 }
 
-/// Runs the suite; `watch` sees each mark as it is made.
+/// Runs the suite; `watch` is called with each mark when it is made.
 pub fn run(plan: Plan, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
     let (resident_bytes, _) = process::resident_bytes();
     let mut frontier = Frontier::with_sieve(NoSieve, Caps::default(), HashKey::new(1));
@@ -120,7 +120,7 @@ pub fn run(plan: Plan, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
 
 type Hosts = Frontier<NoSieve, [u64; 2]>;
 
-/// The only page of a host, from its discovery to its end.
+/// Takes the only page of a host through the frontier, from its discovery to its end.
 fn live(frontier: &mut Hosts, host: u64) -> Result<(), BenchError> {
     let now = moment(host);
     let id = meet(frontier, host, 0)?;
@@ -148,7 +148,7 @@ fn meet(frontier: &mut Hosts, host: u64, page: u64) -> Result<HostId, BenchError
         .expect("a host with a URL is in RAM"))
 }
 
-/// One step of the hand; the CPU time it took, for others may have the core meanwhile.
+/// Makes one step of the eviction. Returns its CPU time, because others may use the core meanwhile.
 fn sweep(frontier: &mut Hosts, met_count: u64) -> u64 {
     let begun_ns = process::thread_cpu_ns();
     let (now, idle) = (moment(met_count), Duration::from_millis(1));
@@ -158,7 +158,7 @@ fn sweep(frontier: &mut Hosts, met_count: u64) -> u64 {
     process::thread_cpu_ns() - begun_ns
 }
 
-/// Ten thousand hosts a second.
+/// Returns the time at which a host is met: ten thousand hosts a second.
 fn moment(host: u64) -> Time {
     Time(host * 100_000)
 }

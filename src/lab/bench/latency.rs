@@ -1,9 +1,9 @@
 //! The suite `latency`: hosts come due at a share of what the core can do, whether or not earlier
-//! pages are done, and what counts is how late each request begins.
+//! pages are done. It measures how late each request begins.
 //!
-//! In: the operator's options. Out: laps, and their table: the whole window, and those of its
-//! seconds in which the machine's host took nothing from the core, for a core that is taken away
-//! starts nothing.
+//! The operator's options come in; laps and their table go out. The table shows the whole window,
+//! and those of its seconds in which the machine's host took nothing from the core, because a core
+//! that is taken away starts no requests.
 
 use super::BenchError;
 use super::course::{Course, Lap};
@@ -16,12 +16,13 @@ use crate::sys::process::Signals;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// Delays over which the hosts of `latency` begin.
+/// Over how many delays the first requests of the hosts of `latency` are spread.
 const START_SPREAD_COUNT: u64 = 8;
 
-/// The planned load is a share of what the machine can do: no answer is waited for before the next
-/// request is due, so that what is late shows. What it can do is measured in each round anew, for a
-/// shared machine is worth more in one minute than in another.
+/// Runs the laps of the suite. The planned load is a share of what the machine can do; the next
+/// request does not wait for an answer to the one before, so that lateness shows. What the machine
+/// can do is measured again in each round, because a shared machine is slower in one minute than in
+/// another.
 pub fn run(
     options: &Options,
     signals: Option<&Signals>,
@@ -46,13 +47,13 @@ pub fn run(
     Ok(laps)
 }
 
-/// A crawl whose hosts come due at `percent` of `capacity` pages a second.
+/// Plans a crawl whose hosts come due at `percent` of `capacity` pages a second.
 fn open_loop(options: &Options, capacity: f64, percent: u32) -> Result<Course, BenchError> {
     let bench = bench_course(Suite::Latency, options)?;
     let delay_seconds = bench.settings.delay_ms as f64 / 1e3;
     let host_count = ((capacity * f64::from(percent) / 100.0 * delay_seconds) as u32).max(1);
-    // As many requests in any part of a second as in another: slowly, for a first visit costs
-    // more than the later ones, and those that had to wait then would be a heap ever after.
+    // The first visits are spread evenly and slowly. A first visit costs more than later ones, and
+    // hosts that had to wait for theirs would stay due at the same moments for the whole run.
     let start_spread_ms = START_SPREAD_COUNT * bench.settings.delay_ms;
     let settings = Settings { start_spread_ms, ..bench.settings };
     Ok(Course {
@@ -65,9 +66,9 @@ fn open_loop(options: &Options, capacity: f64, percent: u32) -> Result<Course, B
     })
 }
 
-/// Ends the report's own account of itself.
-pub const ABOUT_QUIET: &str = " Seconds are quiet if in them and in the second before the host \
-    took 10 ms or less: what is late in them is late for reasons of its own.";
+/// The end of the report's description.
+pub const ABOUT_QUIET: &str = " A second is quiet if in it and in the second before it the host \
+    took 10 ms or less: what is late in a quiet second is late for another reason.";
 
 pub fn table(laps: &[Lap]) -> Table {
     let columns = [
@@ -100,8 +101,8 @@ pub fn table(laps: &[Lap]) -> Table {
     Table { title: "Lateness".to_owned(), columns: strings(&columns), rows }
 }
 
-/// Each second of the window: its number, what was stolen, whether it was quiet, starts, and how
-/// late they were in microseconds.
+/// Returns for each second of the window its number, the stolen time, whether it was quiet, how
+/// many requests began, and how late they were in microseconds.
 pub fn json(lap: &Lap) -> Value {
     let seconds = lap.seconds_of_window.iter().enumerate();
     let figures = seconds.map(|(index, second)| {
@@ -112,7 +113,7 @@ pub fn json(lap: &Lap) -> Value {
     figures.collect()
 }
 
-/// How many seconds were quiet, and what was late in them.
+/// Returns how many seconds were quiet, and the lateness in them.
 fn quiet(lap: &Lap) -> (usize, Histogram<u64>) {
     let mut sum_us = empty_histogram();
     let quiet = || lap.seconds_of_window.iter().filter(|second| second.is_quiet);

@@ -1,5 +1,6 @@
-//! The ceiling: pages fetched over our ring by the crawler's own client, and thrown away. Nothing
-//! is parsed, looked up, queued, stored or waited for; what a crawl does beyond it is its own work.
+//! The ceiling: pages that the crawler's own client fetches over the ring and throws away. Nothing
+//! is parsed, looked up, queued, stored or waited for, so everything that a crawl costs above this
+//! is the crawl's own work.
 
 use super::course::{Course, Grounds, Tick, WebProcess};
 use super::{BenchError, on_core};
@@ -17,10 +18,10 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Fetches under way at once: as many connections are kept.
+/// How many fetches are under way at the same time; as many connections are kept.
 const FETCH_COUNT: usize = 256;
 
-/// What the ceiling is.
+/// The figures of the ceiling.
 #[derive(Clone, Debug)]
 pub struct Ceiling {
     pub seconds: f64,
@@ -42,7 +43,7 @@ impl Ceiling {
     }
 }
 
-/// Nobody looks.
+/// A sink that drops everything.
 struct Blind;
 
 impl Sink for Blind {
@@ -53,7 +54,7 @@ impl Sink for Blind {
     fn body(&mut self, _piece: &[u8]) {}
 }
 
-/// Fetches for as long as the course says, on `core`.
+/// Fetches on `core` for as long as the course says.
 pub fn run(course: &Course, grounds: &Grounds, core: Option<usize>) -> Result<Ceiling, BenchError> {
     let log = grounds.directory.join("web.log");
     let mut web = WebProcess::start(course, grounds, &log)?;
@@ -112,7 +113,7 @@ async fn measure(
     world.sleep_until(world.now() + warm).await;
     let ceiling = watch(world, course, &tally).await;
     tally.is_over.set(true);
-    // Every fetch has its deadlines: they end.
+    // Every fetch has deadlines, so all of them end.
     while tally.active_count.get() > 0 {
         world.sleep_until(world.now() + Duration::from_millis(1)).await;
     }

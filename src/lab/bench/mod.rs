@@ -1,11 +1,11 @@
-//! `nephila bench`: named suites, each one command, with a table, JSON, HdrHistogram logs and a
-//! page with plots.
+//! `nephila bench`: named suites, each run by one command, with a table, JSON, HdrHistogram logs
+//! and a page with plots.
 //!
-//! Suites of whole crawls ([`suites`]) run a [`course`] several times; [`limit`] is the ceiling
-//! they are judged by; [`pages`], [`frontier`], [`seen`], [`hosts`] and [`parse`] measure single
-//! parts: real files, real memory, one core. A [`yardstick`] tells what the machine was worth
-//! meanwhile. A [`report`] says what, where and how it was measured.
-//! They use the crate's modules as the crawler does; nothing imports them.
+//! Suites of whole crawls ([`suites`]) run a [`course`] several times. [`limit`] is the ceiling
+//! that they are compared with. [`pages`], [`frontier`], [`seen`], [`hosts`] and [`parse`] measure
+//! single parts, with real files and real memory, on one core. A [`yardstick`] measures how fast
+//! the machine was meanwhile. A [`report`] says what was measured, where and how. The suites use
+//! the crate's modules as the crawler does; the crawler imports none of them.
 
 pub mod course;
 mod error;
@@ -28,7 +28,7 @@ use crate::io::ring::{Care, RingWorld, Wake};
 use std::path::Path;
 use std::sync::mpsc;
 
-/// Runs `main` on `core`, with its files in `dir` if it has any; says what came of it.
+/// Runs `main` on `core`, with its files in `dir` if it has any; returns its result.
 fn on_core<T, M, F>(core: Option<usize>, dir: Option<&Path>, main: M) -> Result<T, BenchError>
 where
     T: Send + 'static,
@@ -38,7 +38,7 @@ where
     start(core, dir, main)?()
 }
 
-/// As [`on_core`], for what tells of marks as it goes: `watch` sees each as it is made.
+/// Like [`on_core`], for a `main` that sends marks: `watch` is called with each when it is made.
 fn on_core_with_marks<K, M, F>(
     core: Option<usize>,
     dir: &Path,
@@ -57,7 +57,7 @@ where
     Ok(marks)
 }
 
-/// Starts `main`; what is returned waits for its end.
+/// Starts `main`; the returned closure waits for its end.
 fn start<T, M, F>(
     core: Option<usize>,
     dir: Option<&Path>,

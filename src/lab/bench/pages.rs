@@ -1,26 +1,28 @@
 //! `nephila bench frontier`: what a page costs the frontier, on one core, while the queues grow.
 //!
-//! A page: a host whose time has come and its URL are popped, 60 links are brought in as texts, as
-//! a shard does it ([`LinkDesk`]: memo, join, normal form, URL seen on disk, queues), six of them
-//! new, and the host is released with the time of its next turn. No network, no parser, no journal.
-//! URLs are pushed, about as many to each host, until there are a million, ten million and so on;
-//! at each such mark pages are timed. The 60 links are:
-//! - three new ones of the page's own host and three of others, drawn evenly: the first find their
-//!   host's record in the cache, the others nowhere;
-//! - twenty that the memo knows, of 200,000 popular ones: a third, as in crawls of 25 KB pages;
+//! For each page, a host whose time has come and its URL are popped, 60 links are brought in as
+//! texts, as a shard does it ([`LinkDesk`]: memo, join, normal form, URL seen on disk, queues), six
+//! of them new, and the host is released with the time of its next turn. There is no network, no
+//! parser and no journal. URLs are pushed, about the same number to each host, until there are a
+//! million, ten million and so on; at each such mark pages are timed. The 60 links are:
+//! - three new links to the page's own host and three to other hosts, drawn evenly: the record of
+//!   the own host is in the cache, those of the others are not;
+//! - twenty that the memo knows, drawn from 200,000 popular ones: a third, as in crawls of 25 KB
+//!   pages;
 //! - thirty that were taken lately, within [`RECENT_COUNT`], spelled so that the memo does not know
 //!   them (a host's name in another case): most links of a page were met a moment ago;
-//! - four drawn evenly from all that was ever taken: what no cache holds. Those go to the disk.
+//! - four drawn evenly from all that were ever taken, which no cache holds. Those go to the disk.
 //!
-//! Or the 60 links come as URLs ([`Links::Urls`]), as other cores send what they found: joined and
-//! in normal form. That is the frontier alone: pop, URL seen, queues, release, the disk's jobs.
-//! They come in a [`Parcel`] of all pages under way, as the links that a core finds in a while do.
-//! What the other core does is timed too: the hash of each URL, and its way into the parcel.
+//! Alternatively the 60 links come as URLs ([`Links::Urls`]), joined and in normal form, as other
+//! cores send what they found. That measures the frontier alone: pop, URL seen, queues, release,
+//! the disk's jobs. They come in a [`Parcel`] of all pages under way, like the links that a core
+//! finds in a while. What the other core does is timed too: hashing each URL and putting it into
+//! the parcel.
 //!
 //! Time is virtual: [`PAGE_NS`] a page, so that hosts come back, and deferred links wait for their
 //! merge, as they would at 100,000 pages/s. [`STRIDE`] pages are under way at once. The making of
-//! the links is not timed; the disk's jobs are. Beside each mark stands what the machine was worth
-//! in that time. At the end all that was taken must be queued or have come out, none twice.
+//! the links is not timed; the disk's jobs are. Each mark also shows how fast the machine was in
+//! that time. At the end every URL that was taken must be queued or have come out, and none twice.
 
 mod mark;
 
@@ -50,12 +52,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const STRIDE: usize = 64;
-/// Pushes between two looks at what else there is to do.
+/// How many pushes there are between two rounds of other work.
 const PUSH_STRIDE: u64 = 1_024;
-/// A page's share of virtual time, and a host's delay in it.
+/// A page's share of virtual time, and a host's delay in virtual time.
 const PAGE_NS: u64 = 10_000;
 const DELAY: Duration = Duration::from_secs(1);
-/// Pages that are timed at a mark, after a quarter as many that are not.
+/// How many pages are timed at a mark, after a quarter as many that are not timed.
 const PAGE_COUNT: u64 = 300_000;
 const NEW_OWN_COUNT: usize = 3;
 const NEW_OTHER_COUNT: usize = 3;
@@ -65,14 +67,14 @@ const OLD_LINK_COUNT: usize = 4;
 const POPULAR_COUNT: u64 = 200_000;
 const RECENT_COUNT: usize = 1 << 16;
 
-/// What the links of a page come as.
+/// The form in which the links of a page come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     Texts,
     Urls,
 }
 
-/// Runs the suite with its files in `dir`; `watch` sees each mark as it is made.
+/// Runs the suite with its files in `dir`; `watch` is called with each mark when it is made.
 pub fn run(
     plan: Plan,
     links: Links,
@@ -97,16 +99,16 @@ struct Course {
     desk: RefCell<LinkDesk>,
     normaliser: Normaliser,
     hash_key: HashKey,
-    /// URLs of each host that were made.
+    /// How many URLs of each host have been made.
     made_counts: RefCell<Vec<u32>>,
-    /// Hosts and numbers of those made last.
+    /// Hosts and numbers of the URLs that were made last.
     recent: RefCell<Vec<(u32, u32)>>,
     recent_next: Cell<usize>,
     made_count: Cell<u64>,
     popped_count: Cell<u64>,
     queued_count: Cell<u64>,
     now: Cell<Time>,
-    /// Hosts whose URL is on disk, and those to whom it has come.
+    /// Hosts whose next URL is on disk, and hosts for which it has been read.
     parked: RefCell<HashSet<HostId>>,
     refilled: RefCell<Vec<HostId>>,
     wait_count: Cell<u64>,
@@ -148,7 +150,7 @@ impl Ways for Course {
     }
 }
 
-/// What the parts of pages took, since the last look.
+/// The time that the parts of pages took.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     pop_ns: u64,
@@ -158,7 +160,7 @@ struct Spent {
     wall_ns: u64,
 }
 
-/// The link texts of pages under way, one behind the other.
+/// The link texts of pages under way, one after the other.
 #[derive(Default)]
 struct Texts {
     text: String,
@@ -265,7 +267,7 @@ impl Course {
                 resident_bytes: process::resident_bytes().0,
                 worth,
             };
-            // The receiver lives until this thread ends.
+            // Sending cannot fail: the receiver lives until this thread ends.
             let _ = self.tell.send(mark);
             if next_mark == self.plan.url_count {
                 return self.judge().await;
@@ -274,14 +276,15 @@ impl Course {
         }
     }
 
-    /// Waits for the jobs under way: they hold what the marks are told through.
+    /// Waits for the jobs under way, because they hold the sender of the marks.
     async fn rest(&self) {
         while self.active_count.get() > 0 {
             self.ended.wait().await;
         }
     }
 
-    /// So many pages, some more if the last come together; what they took, and their links.
+    /// Runs `count` pages, or some more if the last ones come together; returns what they took, the
+    /// tally of their links, and how many they were.
     async fn pages(self: &Rc<Self>, count: u64) -> Result<(Spent, LinkTally, u64), BenchError> {
         let (mut spent, mut sum, mut done) = (Spent::default(), LinkTally::default(), 0);
         let (mut texts, mut visits) = (Texts::default(), Vec::new());
@@ -309,7 +312,7 @@ impl Course {
         Ok((spent, sum, done))
     }
 
-    /// Brings the links of the pages under way in, and ends the pages.
+    /// Brings in the links of the pages under way, and ends the pages.
     fn bring(
         self: &Rc<Self>,
         visits: &mut Vec<(HostId, Queued)>,
@@ -338,12 +341,13 @@ impl Course {
         self.frontier.borrow().sieve().seen_figures(self.now.get()).merge_count
     }
 
-    /// The core's CPU time, and the time.
+    /// Returns the core's CPU time and the time of the clock.
     fn clocks(&self) -> (u64, u64) {
         (self.world.cpu_ns(), self.world.now().0)
     }
 
-    /// Hosts without a delay would be few at a time where there are few.
+    /// Returns the hosts' delay. It is shorter where there are few hosts, so that enough of them
+    /// are ready.
     fn delay(&self) -> Duration {
         DELAY.min(Duration::from_nanos(u64::from(self.plan.host_count) * PAGE_NS / 4))
     }
@@ -398,12 +402,13 @@ impl Course {
                 absolute(other, self.below(u64::from(made_count)) as u32, self.random(), texts);
             }
         }
-        // What is known has come on an earlier page.
+        // Added only now, because a link is known only from an earlier page.
         made.into_iter().for_each(|taken| self.remember(taken));
     }
 
-    /// The links of all pages in a parcel, as another core sends them. Says how long it took to
-    /// hash and to pack them, not to join them: by the clock, since it is little at a time.
+    /// Packs the links of all pages into a parcel, as another core sends them. Returns how long it
+    /// took to hash and pack them, without joining them. It is measured by the clock, because each
+    /// part is short.
     fn send_links(&self, visits: &[(HostId, Queued)], texts: &Texts, parcel: &mut Parcel) -> u64 {
         let mut sent_ns = 0;
         parcel.clear();
@@ -431,7 +436,7 @@ impl Course {
         let index = self.made_count.get();
         let host_count = u64::from(self.plan.host_count);
         let (round, place) = (index / host_count, index % host_count);
-        // In the first round in order, so that a host's id is its number.
+        // The first round is in order, so that a host's id is its number.
         let host = if round == 0 { place } else { place * 2_654_435_761 % host_count } as u32;
         let number = self.next_number(host);
         let offered = self.frontier.borrow_mut().offer(candidate(host, number), self.now.get());
@@ -459,7 +464,7 @@ impl Course {
         self.recent_next.set((self.recent_next.get() + 1) % RECENT_COUNT);
     }
 
-    /// All that was made is queued or came out.
+    /// Checks that every URL that was made is queued or has come out.
     async fn judge(self: &Rc<Self>) -> Result<(), BenchError> {
         self.is_awaited.set(true);
         while self.frontier.borrow().sieve().deferred_count() > 0 || self.active_count.get() > 0 {
@@ -472,7 +477,7 @@ impl Course {
         if expected == pending { Ok(()) } else { Err(BenchError::Lost(expected.abs_diff(pending))) }
     }
 
-    /// Starts what is due, lets jobs run, and waits while too much waits for the disk.
+    /// Starts the jobs that are due, lets them run, and waits while too much waits for the disk.
     async fn look_after(self: &Rc<Self>) -> Result<(), BenchError> {
         loop {
             self.start_jobs(false);
@@ -499,8 +504,8 @@ impl Course {
             });
         }
         loop {
-            // By the clock that candidates were deferred by: by the system's, which is far ahead of
-            // it, every merge would be overdue.
+            // Virtual time, by which candidates were deferred. The system's clock is far ahead of
+            // it, so by that every merge would be overdue.
             let job = self.frontier.borrow_mut().sieve_mut().next_job(self.now.get(), is_idle);
             let Some(job) = job else { break };
             let course = self.clone();
@@ -539,7 +544,7 @@ impl Course {
         self.refilled.borrow_mut().extend(refilled);
     }
 
-    /// True if there is more to settle.
+    /// Judges and settles a step; returns true if there is more to settle.
     fn settle_step(&self) -> bool {
         let mut frontier = self.frontier.borrow_mut();
         let judged = frontier.sieve_mut().judge(SEEN_STEP_COUNT);
@@ -563,14 +568,15 @@ impl Course {
     }
 }
 
-/// A link to a page of another host; each bit of `cases` spells a letter of its name.
+/// Appends a link to a page of another host. Each bit of `cases` decides the case of a letter in
+/// the host's name.
 fn absolute(host: u32, number: u32, mut cases: u64, texts: &mut Texts) {
     texts.text.push_str("http://");
     for letter in "www.host-".chars() {
         texts.text.push(if cases & 1 == 1 { letter.to_ascii_uppercase() } else { letter });
         cases >>= 1;
     }
-    // Writing to a string cannot fail.
+    // Writing to a String does not fail.
     let _ = write!(texts.text, "{host}.");
     for letter in "test".chars() {
         texts.text.push(if cases & 1 == 1 { letter.to_ascii_uppercase() } else { letter });

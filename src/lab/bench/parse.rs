@@ -1,16 +1,16 @@
-//! `nephila bench parse`: how fast links are read out of pages, ours beside lol_html and html5gum.
+//! `nephila bench parse`: how fast links are read from pages, by our reader, lol_html and html5gum.
 //!
-//! In: a folder of pages, or the synthetic web's where there is none. Out: a [`Report`]: megabytes
-//! a second of each engine in each round, how many links it found, and the pages on which ours and
-//! lol_html's differ. The engines take turns within a round, page set by page set, so that a
-//! machine that slows down slows them all; time is the thread's CPU time. One thread, no I/O while
-//! the clock runs.
+//! A folder of pages comes in, or pages of the synthetic web if there is none. A [`Report`] goes
+//! out: megabytes per second of each engine in each round, how many links it found, and the pages
+//! on which our links and lol_html's differ. The engines take turns within a round, each reading
+//! the whole set of pages, so that a machine that slows down slows all of them. Time is the
+//! thread's CPU time. There is one thread, and no I/O while the time is taken.
 //!
-//! The engines' links are those of `a`, `area` and `link` with an `href`, `iframe` and `frame` with
-//! a `src`. lol_html is timed as its users would call it, by
-//! selectors; for the comparison it stands behind our own page rules ([`LolReader`]), so that what
-//! differs is what the two tokenizers saw. It takes `noscript` for raw text (html5gum too), where
-//! we do as a browser without scripts does: such links are told apart in [`Mismatch`].
+//! The engines read the links of `a`, `area` and `link` with an `href`, and of `iframe` and `frame`
+//! with a `src`. lol_html is timed as its users would call it, by selectors. For the comparison it
+//! runs under our own page rules ([`LolReader`]), so that differences come from the two tokenizers.
+//! It takes `noscript` for raw text (and so does html5gum), where our reader does what a browser
+//! without scripts does: such links are marked in [`Mismatch`].
 
 use super::BenchError;
 use crate::base::limits::RING_BUFFER_BYTES;
@@ -26,44 +26,44 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
-/// Pages made where there is no folder, and their mean size.
+/// How many pages are made if there is no folder, and their mean size.
 const MADE_PAGE_COUNT: u32 = 400;
 const MADE_PAGE_BYTES: u32 = 25_000;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Pages, a file each; where it is missing, pages are made.
+    /// The folder of pages, a file each. If it does not exist, pages are made.
     pub folder: PathBuf,
     pub round_count: usize,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The folder, or what else the pages are.
+    /// The folder, or a description of the made pages.
     pub source: String,
     pub page_count: usize,
     pub byte_count: usize,
     pub engines: Vec<Engine>,
-    /// By page, in order of names.
+    /// The pages with different links, in the order of their names.
     pub mismatches: Vec<Mismatch>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Engine {
     pub name: &'static str,
-    /// By round; a megabyte is a million bytes.
+    /// Speed in each round; a megabyte is a million bytes.
     pub megabytes_per_second: Vec<f64>,
     pub link_count: usize,
 }
 
-/// A page on which our reader and lol_html do not tell the same links.
+/// A page in which our reader and lol_html do not find the same links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
     pub page: String,
-    /// Links that only ours has, and that only lol_html has.
+    /// How many links only our reader has; the next field has how many only lol_html has.
     pub only_ours_count: usize,
     pub only_lol_count: usize,
-    /// Whether all of them are gone when `noscript` elements are taken for ordinary ones by both.
+    /// Whether all differences are gone when both take `noscript` elements for ordinary ones.
     pub is_noscript: bool,
 }
 
@@ -168,7 +168,7 @@ fn made_pages() -> Result<Pages, BenchError> {
 
 pub type Read = fn(&[u8]) -> usize;
 
-/// Who is compared: each reads a page and says how many links it has.
+/// The engines that are compared: each reads a page and returns how many links it has.
 pub const READERS: [(&str, Read); 5] = [
     ("nephila, links", ours),
     ("lol_html, links", lol),
@@ -223,7 +223,7 @@ fn lol(page: &[u8]) -> usize {
         }))
         .with_strict(false);
     let mut rewriter = HtmlRewriter::new(settings, |_: &[u8]| {});
-    // A page that lol_html gives up is told by its links.
+    // If lol_html gives a page up, the links it has found until then count.
     let is_read = page.chunks(RING_BUFFER_BYTES).all(|chunk| rewriter.write(chunk).is_ok());
     if is_read && rewriter.end().is_err() {
         return 0;
@@ -249,18 +249,18 @@ fn gum(page: &[u8]) -> usize {
     count
 }
 
-/// The page's mismatch, if it has one.
+/// Returns the page's mismatch, if it has one.
 fn compare(name: &str, page: &[u8]) -> Option<Mismatch> {
     let (only_ours_count, only_lol_count) = differences(page);
     (only_ours_count + only_lol_count > 0).then(|| {
-        // Of the same length, and no element that either knows.
+        // The changed name has the same length, and neither reader knows an element of that name.
         let plain = replace(&replace(page, b"<noscript"), b"</noscript");
         let is_noscript = differences(&plain) == (0, 0);
         Mismatch { page: name.to_owned(), only_ours_count, only_lol_count, is_noscript }
     })
 }
 
-/// `page` with the last letter of each `tag` changed.
+/// Returns `page` with the last letter of each `tag` changed.
 fn replace(page: &[u8], tag: &[u8]) -> Vec<u8> {
     let mut out = page.to_ascii_lowercase();
     let places: Vec<usize> = memchr::memmem::find_iter(&out, tag).collect();
@@ -279,7 +279,7 @@ fn differences(page: &[u8]) -> (usize, usize) {
     (missing(&ours, &lol), missing(&lol, &ours))
 }
 
-/// How many links `left` has and `right` has not, with multiplicity.
+/// Counts the links that `left` has and `right` has not, with multiplicity.
 fn missing(left: &Page, right: &Page) -> usize {
     let mut counts = BTreeMap::<(LinkKind, &str), usize>::new();
     right.links().for_each(|link| *counts.entry((link.kind, link.href)).or_default() += 1);
@@ -316,7 +316,7 @@ mod tests {
         let report = run(&Plan { folder: folder.path().to_owned(), round_count: 2 }).expect("runs");
         assert_eq!((report.page_count, report.byte_count > 100), (3, true));
         let counts: Vec<_> = report.engines.iter().map(|engine| engine.link_count).collect();
-        // The two others do not look into noscript.
+        // The two other engines do not look into noscript.
         assert_eq!(counts, [5, 4, 4, 5, 5]);
         assert!(report.engines.iter().all(|engine| engine.megabytes_per_second.len() == 2));
         assert!(report.engines.iter().all(|engine| engine.median() > 0.0));

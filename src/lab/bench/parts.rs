@@ -1,4 +1,5 @@
-//! The reports of the suites that measure single parts: URL seen, the queues, the parsers.
+//! The reports of the suites that measure single parts: URL seen, the queues, pages, hosts, and the
+//! parsers.
 
 use super::plot::{Lines, Scale};
 use super::report::{Machine, Plot, Report, Table, strings};
@@ -22,7 +23,7 @@ fn report(suite: &'static str, about: String, command: &str) -> Report {
     }
 }
 
-/// How costs grow as there is more of everything.
+/// Plots how costs grow with the number of things.
 fn growth(title: &str, x: &'static str, series: Vec<(String, Vec<(f64, f64)>)>) -> Plot {
     let (title, x_marks) = (title.to_owned(), Vec::new());
     Plot::Lines(Lines { title, x: (x, Scale::Log), y: ("ns", Scale::Linear), x_marks, series })
@@ -61,11 +62,11 @@ pub fn seen_report(marks: &[seen::Mark], command: &str) -> Report {
         ]
     };
     let line = marks.iter().map(|mark| (mark.offered_count as f64, check_ns(mark))).collect();
-    let title = "Since the mark before, by CPU time without the making of URLs".to_owned();
+    let title = "CPU time since the previous mark, without the making of URLs".to_owned();
     let rows = marks.iter().map(row).collect();
     let about =
-        "URLs offered to URL seen, nine of ten known; its files on disk, one core. None is \
-                 lost and none taken twice, or the run fails."
+        "URLs offered to URL seen, nine of ten known; its files on disk, one core. The run fails \
+                 if a URL is lost or taken twice."
             .to_owned();
     Report {
         tables: vec![Table { title, columns: strings(&columns), rows }],
@@ -176,9 +177,9 @@ pub fn pages_report(
     let title = "A page, without the making of its links".to_owned();
     let rows = marks.iter().map(row).collect();
     let about = format!(
-        "a page: a host and its URL popped, 60 links in {}, 6 of them new, the host released. {} \
-         hosts, {} MB of their queues in RAM, URL seen on disk, one core, no network. Of the links \
-         20 are popular, 30 were taken lately, 4 any time. None is lost.",
+        "for each page: a host and its URL popped, 60 links brought in {}, 6 of them new, the \
+         host released. {} hosts, {} MB of their queues in RAM, URL seen on disk, one core, no \
+         network. Of the links 20 are popular, 30 were taken lately, 4 at any time. None is lost.",
         match links {
             pages::Links::Texts => "by their texts",
             pages::Links::Urls => "as URLs, hashed and sent as by another core",
@@ -208,7 +209,7 @@ pub fn hosts_report(marks: &[hosts::Mark], command: &str) -> Report {
     };
     let line = marks.iter().map(|mark| (mark.met_count as f64, mark.host_ns)).collect();
     let (title, rows) = ("Memory".to_owned(), marks.iter().map(row).collect());
-    let about = "hosts of one URL each, fetched: what stays of them in RAM.".to_owned();
+    let about = "hosts of one URL each, fetched: how much of them stays in RAM.".to_owned();
     Report {
         tables: vec![Table { title, columns: strings(&columns), rows }],
         plots: vec![growth("A host's life", "hosts met", vec![("host".to_owned(), line)])],
@@ -229,8 +230,8 @@ pub fn parse_report(found: &parse::Report, command: &str) -> Report {
     };
     let others = found.mismatches.iter().filter(|mismatch| !mismatch.is_noscript).count();
     let about = format!(
-        "{} pages, {:.1} MB ({}), each engine in turns, by CPU time. Ours and lol_html tell other \
-         links on {} pages, on {} of them for another reason than noscript.",
+        "{} pages, {:.1} MB ({}), engines in turn, by CPU time. Our reader and lol_html find \
+         different links on {} pages, on {} of them for another reason than noscript.",
         found.page_count,
         found.byte_count as f64 / 1e6,
         found.source,

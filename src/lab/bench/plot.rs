@@ -1,5 +1,5 @@
-//! Plots as SVG text: lines over a linear or a logarithmic axis, and stacked bars. No script, no
-//! outside file: a report is one page that can be mailed.
+//! Plots as SVG text: lines over a linear or a logarithmic axis, and stacked bars. They need no
+//! script and no other file, so that a report is one page that can be mailed.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub struct Lines {
     pub title: String,
     pub x: (&'static str, Scale),
     pub y: (&'static str, Scale),
-    /// Labels in the place of numbers along x, by value.
+    /// Labels along x by value, in the place of numbers.
     pub x_marks: Vec<(f64, String)>,
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
@@ -223,7 +223,7 @@ fn legend(out: &mut String, index: usize, colour: &str, name: &str) {
     );
 }
 
-/// A number as a reader wants it on an axis.
+/// Formats a number for an axis.
 fn short(value: f64) -> String {
     let magnitude = value.abs();
     let (value, unit) = match magnitude {

@@ -1,5 +1,5 @@
-//! What a suite found: a table for people, JSON for programs, HdrHistogram logs, and one HTML page
-//! with plots, filed together with the date, the commit and the machine.
+//! The report of a suite: a table for people, JSON for programs, HdrHistogram logs, and one HTML
+//! page with plots, stored together with the date, the commit and the machine.
 
 use super::BenchError;
 use super::plot::{Bars, Lines, escaped};
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Rows under headings. The first column is left-aligned, the others are figures.
+/// A table. The first column is left-aligned text, the others are figures.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     pub title: String,
@@ -27,7 +27,7 @@ pub enum Plot {
     Bars(Bars),
 }
 
-/// A span's times over one window.
+/// The times of a span over one window.
 #[derive(Clone, Debug)]
 pub struct Timed {
     pub tag: String,
@@ -37,20 +37,20 @@ pub struct Timed {
 
 pub struct Report {
     pub suite: &'static str,
-    /// What was done, so that it can be done again.
+    /// What was done, so that it can be repeated.
     pub about: String,
     pub command: String,
     pub tables: Vec<Table>,
     pub plots: Vec<Plot>,
     pub timed: Vec<Timed>,
     pub data: Value,
-    /// Why the run does not count, if it does not.
+    /// The reasons why the run does not count, if there are any.
     pub failures: Vec<String>,
     pub at: WallTime,
     pub machine: Machine,
 }
 
-/// Where it was measured.
+/// The machine that the measurement ran on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
     pub cpu: String,
@@ -62,7 +62,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// As it is now. What the system does not tell is said to be unknown.
+    /// Describes this machine as it is now. Values that the system does not give are "unknown".
     pub fn here() -> Machine {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
@@ -71,7 +71,7 @@ impl Machine {
         };
         let unknown = || "unknown".to_owned();
         let cpuinfo = read("/proc/cpuinfo");
-        // Makers sell many processors under one name.
+        // Makers sell many processors under one name, so family and model are needed too.
         let known =
             ["cpu family", "model\t"].map(|name| field(&cpuinfo, name).unwrap_or_else(unknown));
         let name = field(&cpuinfo, "model name").unwrap_or_else(unknown);
@@ -110,7 +110,7 @@ impl Table {
         for row in [&self.columns].into_iter().chain(&self.rows) {
             for (index, cell) in row.iter().enumerate() {
                 let width = widths[index];
-                // Writing to a String cannot fail.
+                // Writing to a String does not fail.
                 let _ = match index {
                     0 => write!(out, "  {cell:<width$}"),
                     _ => write!(out, "  {cell:>width$}"),
@@ -181,7 +181,7 @@ impl Report {
         for failure in &self.failures {
             body.push_str(&format!("<p class=\"bad\">Does not count: {}</p>", escaped(failure)));
         }
-        // What was measured, as a picture, and then to the last digit: some tables are long.
+        // The first table and the plots come first, because some tables are long.
         let mut tables = self.tables.iter().map(Table::html);
         body.extend(tables.next());
         body.extend(self.plots.iter().map(|plot| match plot {
@@ -212,8 +212,8 @@ impl Report {
         out
     }
 
-    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder`; says where. Results
-    /// stay: where one of that day is there, the next has the time of day in its name.
+    /// Writes `DATE-SUITE.md`, `.json`, `.html` and `.hlog` into `folder` and returns the paths. No
+    /// result is overwritten: the next result of the same day has the time of day in its name.
     pub fn file(&self, folder: &Path) -> Result<Vec<PathBuf>, BenchError> {
         let failed = |error| BenchError::System("file the report", error);
         std::fs::create_dir_all(folder).map_err(failed)?;
@@ -232,8 +232,8 @@ impl Report {
         Ok(paths)
     }
 
-    /// The first of `DATE-SUITE`, `DATE-HHMM-SUITE` and `DATE-HHMMSS-SUITE` that no result has; no
-    /// suite is over within a second.
+    /// Returns the first of `DATE-SUITE`, `DATE-HHMM-SUITE` and `DATE-HHMMSS-SUITE` that no result
+    /// has. Every suite takes more than a second, so the last one is always free.
     fn free_stem(&self, folder: &Path) -> String {
         let digits: String = self.at.to_string().replace(':', "");
         let (day, time) = digits.split_once('T').unwrap_or((&digits, ""));
@@ -246,7 +246,7 @@ impl Report {
         stems.find(is_free).unwrap_or(last)
     }
 
-    /// All times, in microseconds, in the log format of HdrHistogram.
+    /// Returns all times, in microseconds, in the log format of HdrHistogram.
     fn hlog(&self) -> Result<String, BenchError> {
         let failed = |error: &dyn std::fmt::Debug| BenchError::Histogram(format!("{error:?}"));
         let mut bytes = Vec::new();
@@ -267,7 +267,7 @@ impl Report {
     }
 }
 
-/// Cells of a table.
+/// Makes the cells of a table.
 pub(super) fn strings(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|cell| (*cell).to_owned()).collect()
 }

@@ -1,9 +1,11 @@
-//! `nephila bench seen`: how many checks a second URL seen does while it grows, and in what memory.
+//! `nephila bench seen`: how many checks per second URL seen does while it grows, and how much
+//! memory it takes.
 //!
-//! URLs are numbers in disguise: every tenth offer is the next number, the others are numbers that
-//! came before. So the truth is known: each number must be taken exactly once, and a bit for each
-//! says so. Offers run on one core with the sieve's jobs beside them, as in a shard, and stop while
-//! the sieve is backed up. Figures are noted whenever the offers have grown tenfold.
+//! URLs are made from numbers: every tenth offer is the next number, the others are numbers that
+//! came before. So the right answer is known: each number must be taken exactly once, which a
+//! bitmap records. Offers run on one core with the sieve's jobs beside them, as in a shard, and
+//! stop while the sieve is backed up. Figures are noted whenever the number of offers has grown
+//! tenfold.
 
 use super::{BenchError, on_core_with_marks};
 use crate::base::Time;
@@ -21,7 +23,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc;
 
-/// Offers between two looks at what else there is to do: the links of a few pages.
+/// How many offers there are between two rounds of other work: the links of a few pages.
 const STRIDE: u64 = 256;
 const NEW_EVERY: u64 = 10;
 
@@ -32,12 +34,13 @@ pub struct Plan {
     pub core: Option<usize>,
 }
 
-/// How things stood when so many URLs had been offered.
+/// The figures when this number of URLs had been offered.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub offered_count: u64,
     pub distinct_count: u64,
-    /// Since the last mark: wall time, CPU time of the core, and what making the offers took of it.
+    /// Since the last mark: wall time, CPU time of the core, and the part of it that making the
+    /// offers took.
     pub wall_ns: u64,
     pub cpu_ns: u64,
     pub making_ns: u64,
@@ -53,7 +56,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Without the making of the offers.
+    /// Returns the checks per second, without the time to make the offers.
     pub fn checks_per_second(&self) -> f64 {
         let ns = self.wall_ns.saturating_sub(self.making_ns).max(1);
         self.span_count as f64 * 1e9 / ns as f64
@@ -103,20 +106,20 @@ pub fn json(marks: &[Mark]) -> Value {
     marks.iter().map(mark).collect()
 }
 
-/// Runs the suite with its files in `dir`; `watch` sees each mark as it is made.
+/// Runs the suite with its files in `dir`; `watch` is called with each mark when it is made.
 pub fn run(plan: Plan, dir: &Path, watch: impl Fn(&Mark)) -> Result<Vec<Mark>, BenchError> {
     on_core_with_marks(plan.core, dir, watch, move |world, tell| async move {
         Course::open(&world, plan, tell).await?.offer_all().await
     })
 }
 
-/// The course of offers, and the sieve that is offered to.
+/// The course of offers, and the sieve that gets them.
 struct Course {
     world: RingWorld,
     plan: Plan,
     tell: mpsc::Sender<Mark>,
     sieve: RefCell<DiskSieve<RingFile>>,
-    /// One bit a number: it was taken.
+    /// One bit for each number: whether it was taken.
     taken: RefCell<Vec<u64>>,
     twice_count: Cell<u64>,
     deferred_count: Cell<u64>,
@@ -176,7 +179,7 @@ impl Course {
                 span_count: offered - from,
                 ..self.mark(offered, draws.newest)
             };
-            // The receiver lives until this thread ends.
+            // Sending cannot fail: the receiver lives until this thread ends.
             let _ = self.tell.send(mark);
             (wall_ns, cpu_ns, from) = (wall_now, cpu_now, offered);
             deferred_before = self.deferred_count.get();
@@ -207,7 +210,7 @@ impl Course {
         }
     }
 
-    /// None lost, none taken twice.
+    /// Checks that no URL is lost and none was taken twice.
     fn judge_course(&self, distinct_count: u64) -> Result<(), BenchError> {
         let taken: u64 = self.taken.borrow().iter().map(|bits| u64::from(bits.count_ones())).sum();
         match (self.twice_count.get(), distinct_count - taken) {
@@ -240,7 +243,7 @@ impl Course {
         *bits |= bit;
     }
 
-    /// Starts what is due, lets jobs run, and waits while the sieve is backed up.
+    /// Starts the jobs that are due, lets them run, and waits while the sieve is backed up.
     async fn look_after(self: &Rc<Self>) -> Result<(), BenchError> {
         loop {
             while self.start_job(false) {}
@@ -289,13 +292,15 @@ impl Course {
         }
     }
 
-    /// True if there is more to settle.
+    /// Judges and settles a step; returns true if there is more to settle.
     fn settle_step(&self) -> bool {
         let mut sieve = self.sieve.borrow_mut();
         let judged = sieve.judge(SEEN_STEP_COUNT);
         while let Some(candidate) = sieve.settle() {
             let number = candidate.url.path_and_query().rsplit('/').next();
-            self.take(number.and_then(|text| text.parse().ok()).expect("a number went in"));
+            self.take(
+                number.and_then(|text| text.parse().ok()).expect("the path ends in a number"),
+            );
         }
         sieve.leftovers().retire_unless(|_| false);
         judged.is_more
@@ -307,7 +312,7 @@ impl Course {
         Candidate { url, depth: 1, class: Class::Normal, via: Via::Link, trail: Trail::default() }
     }
 
-    /// What it takes to make a fingerprint, and a candidate: not the sieve's time.
+    /// Measures what it takes to make a fingerprint and a candidate, which is not the sieve's time.
     fn making_ns(&self) -> (f64, f64) {
         const COUNT: u64 = 1_000_000;
         let mut draws = Draws { state: 1, newest: COUNT, is_uniform: self.plan.is_uniform };
@@ -324,7 +329,7 @@ impl Course {
     }
 }
 
-/// Which number comes next.
+/// Draws the numbers that are offered.
 struct Draws {
     state: u64,
     newest: u64,
@@ -342,21 +347,21 @@ impl Draws {
         if self.is_uniform {
             return ((u128::from(random) * u128::from(self.newest)) >> 64) as u64;
         }
-        // Zipf's law with exponent one, as links have: the logarithm of the rank is even.
+        // Zipf's law with exponent one, as links have it: the logarithm of the rank is uniform.
         let share = random as f64 / u64::MAX as f64;
         let rank = ((self.newest as f64 + 1.0).ln() * share).exp() - 1.0;
         (rank as u64).min(self.newest - 1)
     }
 }
 
-/// SplitMix64's finish.
+/// The finaliser of SplitMix64.
 fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     number ^ (number >> 31)
 }
 
-/// Ten thousand hosts, spread over all slots.
+/// Makes the fingerprint of a number. There are ten thousand hosts, spread over all slots.
 fn fingerprint(number: u64) -> Fingerprint {
     let low = mixed(number.wrapping_add(0x9E37_79B9_7F4A_7C15));
     let high = mixed(low ^ 0xD6E8_FEB8_6659_FD93);

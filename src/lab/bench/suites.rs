@@ -1,4 +1,4 @@
-//! The suites of whole crawls: what each runs, and how its report is made.
+//! The suites of whole crawls: which courses each one runs, and how its report is made.
 
 use super::BenchError;
 use super::course::{self, Course, Grounds, Lap, SHOWN_SPANS};
@@ -18,16 +18,16 @@ use crate::sys::process::{self, Signals};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 
-/// Hosts of `cold`, a page each: some ten seconds of work.
+/// Hosts of `cold`, with a page each: some ten seconds of work.
 const COLD_HOST_COUNT: u32 = 40_000;
-/// Of `scale`.
+/// Host counts of `scale`.
 const SCALE_HOST_COUNTS: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 const SCALE_HOST_COUNT_MAX: u32 = SCALE_HOST_COUNTS[3];
-/// Of `scale`: pages of the web, for each host and in all: more than hosts come to in its time.
+/// Pages of the web of `scale`, for each host and in all: more than a crawl gets to in its time.
 const SCALE_PAGES_PER_HOST: u64 = 4_000;
 const SCALE_PAGE_COUNT_MIN: u64 = 40_000_000;
-/// Of `scale`: pages of a host that are known from the start. What is measured with many hosts are
-/// their first pages, which would bring 14 new links where later ones bring 8.
+/// Pages of each host of `scale` that are known from the start. With many hosts, only their first
+/// pages are measured, and those would bring 14 new links where later pages bring 8.
 const SCALE_SEEDS_PER_HOST: u32 = 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
@@ -54,7 +54,7 @@ impl Suite {
     }
 }
 
-/// What the operator may choose.
+/// What the operator can choose.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub run_count: u32,
@@ -62,7 +62,8 @@ pub struct Options {
     pub warm_seconds: u64,
     pub fetch_slots: usize,
     pub host_count: Option<u32>,
-    /// Pages a second that the schedule of `latency` is a part of; measured first if not given.
+    /// Pages per second of which the load of `latency` is a share. If it is not given, it is
+    /// measured first.
     pub capacity: Option<f64>,
     pub cores: Vec<usize>,
     pub bodies: Option<PathBuf>,
@@ -72,7 +73,7 @@ pub struct Options {
     pub command: String,
 }
 
-/// Runs a suite; `say` hears of each run as it ends.
+/// Runs a suite; `say` is called with a line for each run when it ends.
 pub fn run(
     suite: Suite,
     options: &Options,
@@ -86,7 +87,7 @@ pub fn run(
         Suite::Limit => (limits(options, say)?, Vec::new()),
         Suite::Latency => (Vec::new(), latency::run(options, signals, watch, say)?),
         _ => {
-            // The ceiling in the same run: a noisy machine is noisy for both.
+            // The ceiling is measured in the same run, so that a noisy machine is noisy for both.
             let ceilings = if suite == Suite::Small { limits(options, say)? } else { Vec::new() };
             let mut laps = Vec::new();
             for _ in 0..options.run_count {
@@ -150,7 +151,8 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
             vec![Course { label, profile: "bench-tls", tls: true, ..bench }]
         }
         Suite::Cold => {
-            // To its end: every robots.txt is asked for before the first page is due.
+            // The crawl runs to its end, without a warm-up: every robots.txt is asked for before
+            // the first page is due.
             let host_count = options.host_count.unwrap_or(COLD_HOST_COUNT);
             let label = format!("{host_count} hosts, a page each");
             let (page_count, warm_seconds) = (u64::from(host_count), 0);
@@ -160,11 +162,12 @@ fn courses(suite: Suite, options: &Options) -> Result<Vec<Course>, BenchError> {
     })
 }
 
-/// Cores at the same web, then hosts at the same load: the more hosts, the longer each is left
-/// alone. All else is equal. Connections are closed after each page, or few hosts would be cheaper
-/// for keeping theirs; hosts begin one by one, or the load would come in heaps; no host runs out of
-/// new pages. All crawls are as old when they are measured as that of the most hosts must be, for a
-/// page's cost grows with the URLs that are known. With a count of hosts given, that one alone.
+/// Plans the courses of `scale`: more cores at the same web, then more hosts at the same load,
+/// where each host has a longer delay. Everything else is equal. Connections are closed after each
+/// page, because with few hosts kept connections would make pages cheaper. Hosts begin one by one,
+/// because otherwise the load would come in bursts. No host runs out of new pages. All crawls are
+/// measured at the same age, which is what the largest host count needs, because the cost of a page
+/// grows with the number of known URLs. If a host count is given, only that one is run.
 fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     let mut courses = Vec::new();
     let core_counts = if options.host_count.is_some() { 0 } else { options.cores.len() };
@@ -185,8 +188,9 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
             label: format!("{host_count} hosts at {rate:.0}/s"),
             host_count,
             page_count: (u64::from(host_count) * SCALE_PAGES_PER_HOST).max(SCALE_PAGE_COUNT_MIN),
-            // In the first round each host is asked for its robots.txt; it begins with the first
-            // seed and is over a round after the last, and a million hosts take a while to tell.
+            // In the first round each host is asked for its robots.txt. The round begins with the
+            // first seed and is over one delay after the last one; with a million hosts, that takes
+            // a while.
             warm_seconds: options.warm_seconds + (longest_ms.max(delay_ms) * 5 / 4).div_ceil(1_000),
             seeds_per_host: SCALE_SEEDS_PER_HOST,
             settings,
@@ -196,8 +200,9 @@ fn scale(options: &Options, bench: &Course) -> Vec<Course> {
     courses
 }
 
-/// 25 KB pages (log-normal), 60 links of which about 6 are new, every host known from the start,
-/// and the suite's delay between two requests to it unless the operator says otherwise.
+/// Plans a course with pages of 25 KB (log-normal) and 60 links of which about 6 are new. Every
+/// host is known from the start and has the suite's delay between two requests, unless the operator
+/// sets another.
 pub(super) fn bench_course(suite: Suite, options: &Options) -> Result<Course, BenchError> {
     let host_count =
         options.host_count.unwrap_or_else(|| host_count_that_fits(options.fetch_slots));
@@ -229,13 +234,14 @@ pub(super) fn bench_course(suite: Suite, options: &Options) -> Result<Course, Be
     })
 }
 
-/// A kept connection to every host, within the limit of open files of both processes.
+/// Returns how many hosts can each have a kept connection within the limit of open files of both
+/// processes.
 fn host_count_that_fits(fetch_slots: usize) -> u32 {
     let taken = fetch_slots + OTHER_FILE_COUNT + QUEUE_OPEN_FILE_COUNT_MAX;
     let wanted = u64::from(BENCH_HOST_COUNT) + taken as u64;
     let allowed = process::raise_open_files(wanted).unwrap_or(1_024);
     let room = u32::try_from(allowed.saturating_sub(taken as u64)).unwrap_or(u32::MAX);
-    // A tenth for connections that are being closed while others are opened.
+    // A tenth is left for connections that are being closed while others are opened.
     BENCH_HOST_COUNT.min(room - room / 10).max(1)
 }
 
@@ -286,7 +292,7 @@ fn report(
 
 fn about(suite: Suite, options: &Options, laps: &[Lap]) -> String {
     let what = match suite {
-        Suite::Limit => "fetch only, nothing parsed: the ceiling",
+        Suite::Limit => "fetching alone, nothing parsed: the ceiling",
         Suite::Small => "25 KB pages (log-normal), keep-alive, 60 links of which 6 are new",
         Suite::Real => "bodies of real pages, gzip-coded",
         Suite::Tls => "25 KB pages over TLS 1.3, 30 % of requests on new connections",
@@ -294,17 +300,17 @@ fn about(suite: Suite, options: &Options, laps: &[Lap]) -> String {
         Suite::Latency => "open loop at a share of capacity, times from the planned start",
         Suite::Scale => "more cores, and more hosts at the same load",
     };
-    // The loads of `scale` go by the delay, and each has another.
+    // The loads of `scale` differ by their delay, so it has no single one.
     let delay = match laps.first() {
         Some(lap) if suite != Suite::Scale => format!(", a delay of {} ms", lap.delay_ms),
         _ => String::new(),
     };
     format!(
-        "{what}{delay}. Full pipeline but for the limit: politeness, robots.txt, DNS, digest, \
+        "{what}{delay}. Full pipeline (except limit): politeness, robots.txt, DNS, digest, \
          links, URL seen, SimHash, WARC, journal. {} s of warm-up, then {} s measured, {} runs. \
-         The web on a core of its own. What the machine was worth: a load from memory, a hash of \
-         16 KB, and what its host took away (stolen: in all, and the most within 100 ms), all on \
-         the crawl's core in the window.{}",
+         The web has a core of its own. How fast the machine was: a load from memory, a hash of \
+         16 KB, and the time that its host took away (stolen: in all, and the most within 100 ms), \
+         all on the crawl's core in the window.{}",
         options.warm_seconds,
         options.window_seconds,
         options.run_count,
@@ -366,7 +372,7 @@ fn speed(laps: &[Lap]) -> Table {
     Table { title: "Speed".to_owned(), columns: strings(&columns), rows }
 }
 
-/// Whole handshakes and those that took up an earlier session; then those alone.
+/// Returns how many handshakes there were in all, and how many of them resumed an earlier session.
 fn handshakes(lap: &Lap) -> (u64, u64) {
     let resumed_count = lap.metrics.count(Count::TlsResumed);
     (lap.metrics.count(Count::TlsFull) + resumed_count, resumed_count)
@@ -507,7 +513,7 @@ fn plots(ceilings: &[Ceiling], laps: &[Lap]) -> Vec<Plot> {
     plots
 }
 
-/// Percentiles over 1 / (1 - quantile): each nine is as wide as the one before.
+/// Returns the percentiles over 1 / (1 - quantile), so that each nine is as wide as the one before.
 fn percentile_line(lap: &Lap, span: Span) -> Vec<(f64, f64)> {
     let histogram = lap.metrics.histogram(span);
     let steps = (0..=80).map(|step| 10f64.powf(f64::from(step) / 20.0));

@@ -1,11 +1,12 @@
-//! What the machine was worth while a crawl was measured: a fixed piece of work, done ten times a
-//! second on the crawl's own core. On a shared machine the same crawl costs half as much again in
-//! one minute as in another; two figures are to be compared where their yardsticks are equal.
+//! The yardstick: how fast the machine was while a crawl was measured. It does a fixed piece of
+//! work ten times a second on the crawl's own core. On a shared machine the same crawl costs half
+//! as much again in one minute as in another, so two figures can be compared only if their
+//! yardsticks are equal.
 //!
-//! In: a core. Out: the median time of a load that no cache holds, and of a hash of what the first
-//! holds, in a window of time; and for how long a host of virtual machines ran others on that core
-//! while the crawl wanted it (steal, as the kernel counts it). Costs the core some 0.2 %; runs on a
-//! thread of its own.
+//! A core comes in. The results for a window of time go out: the median time of a memory load that
+//! no cache holds, the median time of a hash of data that the first-level cache holds, and for how
+//! long the host of the virtual machine ran others on that core while the crawl wanted it (steal,
+//! as the kernel counts it). The work costs the core some 0.2 %; it runs on a thread of its own.
 
 use super::BenchError;
 use super::suites::median;
@@ -18,35 +19,36 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Between two pieces of work.
+/// The pause between two pieces of work.
 const REST: Duration = Duration::from_millis(100);
-/// 64 MB: more than the caches of a core and of its neighbours.
+/// How many lines the circle of loads has: 64 MB, more than the caches of a core and of its
+/// neighbours.
 const LINE_COUNT: usize = 1 << 20;
 const LOAD_COUNT: u64 = 1_000;
 const HASHED_BYTES: usize = 16 * 1024;
 const HASH_COUNT: u64 = 8;
 
-/// What one piece of work took.
+/// The times of one piece of work.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Time,
     load_ns: f64,
     hash_ns: f64,
-    /// Since the machine began.
+    /// Stolen time since the machine was started.
     stolen_ms: u64,
 }
 
-/// The machine's worth in a window.
+/// How fast the machine was in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Worth {
-    /// Of a load from memory whose address is known no sooner than the load before has come.
+    /// Time of a load from memory whose address depends on the load before it.
     pub load_ns: f64,
-    /// Of a hash over 16 KB.
+    /// Time of a hash over 16 KB.
     pub hash_ns: f64,
-    /// Taken from the core by the machine's host, in all.
+    /// Time that the machine's host took from the core, in all.
     pub stolen_ms: u64,
-    /// The most of it between two looks, some 100 ms apart: if it was in one piece, what was due
-    /// at its beginning is late by as much.
+    /// The most of it between two looks, some 100 ms apart. If that was in one piece, requests due
+    /// at its beginning are late by as much.
     pub stolen_ms_max: u64,
 }
 
@@ -61,7 +63,7 @@ impl Worth {
     }
 }
 
-/// Measures until it is taken.
+/// A thread that measures until [`Yardstick::take`] ends it.
 pub struct Yardstick {
     stop: mpsc::Sender<()>,
     thread: JoinHandle<Vec<Sample>>,
@@ -73,7 +75,8 @@ impl Yardstick {
         let thread = std::thread::Builder::new()
             .name("yardstick".to_owned())
             .spawn(move || {
-                // Where the core is not ours to choose, any will do: the crawl's is any as well.
+                // Where the process may not choose its core, any core will do, since the crawl then
+                // runs on any as well.
                 let _kept = core.and_then(|core| affinity::keep_to(&[core]).ok());
                 measure(core, &stopped)
             })
@@ -81,7 +84,7 @@ impl Yardstick {
         Ok(Yardstick { stop, thread })
     }
 
-    /// Ends it.
+    /// Ends the measurement and returns its record.
     pub fn take(self) -> Result<Record, BenchError> {
         drop(self.stop);
         let samples = self.thread.join().map_err(|_| BenchError::Died)?;
@@ -89,13 +92,13 @@ impl Yardstick {
     }
 }
 
-/// All that a yardstick saw.
+/// All samples of a yardstick.
 pub struct Record {
     samples: Vec<Sample>,
 }
 
 impl Record {
-    /// Between two times of the monotonic clock.
+    /// Returns how fast the machine was between two times of the monotonic clock.
     pub fn worth(&self, from: Time, to: Time) -> Worth {
         let within = || self.samples.iter().filter(|sample| (from..=to).contains(&sample.at));
         Worth {
@@ -106,7 +109,8 @@ impl Record {
         }
     }
 
-    /// By looks. What was stolen before the first of them is told by the look before it.
+    /// Returns the stolen time of each look in the window. For the first one it is counted from the
+    /// look before it.
     pub fn stolen_ms(&self, from: Time, to: Time) -> impl Iterator<Item = u64> {
         let looks = self.samples.iter().zip(self.samples.iter().skip(1));
         looks
@@ -117,7 +121,7 @@ impl Record {
 
 #[cfg(test)]
 impl Record {
-    /// A look of no other worth at each time, with what was stolen until then.
+    /// Makes a record with one look at each time, and what had been stolen until then.
     pub(super) fn of_stolen_ms(looks: &[(Time, u64)]) -> Record {
         let sample = |(at, stolen_ms)| Sample { at, load_ns: 1.0, hash_ns: 1.0, stolen_ms };
         Record { samples: looks.iter().copied().map(sample).collect() }
@@ -133,7 +137,7 @@ fn measure(core: Option<usize>, stopped: &mpsc::Receiver<()>) -> Vec<Sample> {
             place = lines[place as usize].0[0];
         }
         let loaded_ns = process::thread_cpu_ns();
-        // Once for the cache, then for the clock.
+        // The first hash brings the data into the cache; only the later ones are timed.
         black_box(xxh3_64(black_box(&bytes)));
         let warm_ns = process::thread_cpu_ns();
         for _ in 0..HASH_COUNT {
@@ -151,8 +155,9 @@ fn measure(core: Option<usize>, stopped: &mpsc::Receiver<()>) -> Vec<Sample> {
     samples
 }
 
-/// The core's steal, or that of all cores, in the text of `/proc/stat` (proc_stat(5): the eighth
-/// figure behind the name, in hundredths of a second). Nothing where the system does not tell.
+/// Reads the steal of the core, or of all cores, from the text of `/proc/stat` (proc_stat(5): the
+/// eighth figure behind the name, in hundredths of a second). Returns zero if the system does not
+/// give it.
 fn stolen_ms(stat: &str, core: Option<usize>) -> u64 {
     let name = core.map_or("cpu".to_owned(), |core| format!("cpu{core}"));
     let mut lines = stat.lines().map(|line| line.split_ascii_whitespace());
@@ -165,7 +170,7 @@ fn stolen_ms(stat: &str, core: Option<usize>) -> u64 {
 #[repr(align(64))]
 struct Line([u32; 16]);
 
-/// Lines each of which names the next, by chance, and all of which are one circle (Sattolo).
+/// Makes lines that each name the next line at random, and that all form one circle (Sattolo).
 fn circle(count: usize) -> Vec<Line> {
     let mut lines = Vec::with_capacity(count);
     memory::want_huge_pages(lines.spare_capacity_mut());

@@ -1,5 +1,5 @@
-//! The WARC files of a simulated crawl, read as any reader would: from the first record to the
-//! last, each unpacked and its digest checked, and the index held against them.
+//! Reads the WARC files of a simulated crawl as any reader would: from the first record to the
+//! last, unpacking each record and checking its digest, and checking the index against the records.
 
 use crate::lab::sim::knowledge::place_of;
 use crate::lab::web::Web;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 #[derive(Default)]
 pub(super) struct Archive {
-    /// How often each URL stands in the indexes with status 200 and with a whole record.
+    /// How often each URL is in the indexes with status 200 and a whole record.
     pub stored: HashMap<Place, u32>,
-    /// Files and records that are not whole, and lines of an index that lead to none.
+    /// Files and records that are not whole, and lines of an index that lead to no record.
     pub torn: Vec<String>,
     /// Revisits of a payload that no record has.
     pub dangling: Vec<String>,
-    /// Of each whole record that a page may be found in.
+    /// The URL of each whole response or revisit record, by file name and offset.
     urls: HashMap<(String, u64), String>,
     payloads: HashSet<String>,
     revisits: Vec<(String, String)>,
@@ -76,7 +76,7 @@ impl Archive {
             let offset = text("offset").parse().unwrap_or(u64::MAX);
             let found = self.urls.get(&(text("filename").to_owned(), offset));
             if found.is_none_or(|url| url != text("url")) {
-                self.torn.push(format!("{name}: no such record: {line}"));
+                self.torn.push(format!("{name}: this line leads to no such record: {line}"));
             } else if text("status") == "200"
                 && let Some(place) = place_of(web, text("url"))
             {

@@ -1,8 +1,9 @@
-//! Crashes of a simulated crawl: when the machine of its shards is struck, what that does to its
+//! Crashes of a simulated crawl: when the machine of its shards crashes, what that does to its
 //! disk, and how long it takes until someone starts the crawler again.
 //!
-//! A [`Machine`] runs life after life of a plan on one disk. The servers, which are another
-//! machine, go on meanwhile, and so does their log. One thread; nothing here reads a clock.
+//! A [`Machine`] runs the lives of a plan one after the other on one disk. The servers are another
+//! machine: they go on meanwhile, and so does their log. All of it runs on one thread, and nothing
+//! here reads a real clock.
 
 use crate::base::Time;
 use crate::base::limits::{DISK_RETRY_MS_MIN, SIM_START_TRY_COUNT_MAX};
@@ -16,27 +17,30 @@ use crate::shard::Past;
 use std::fmt;
 use std::time::Duration;
 
-/// How one life ends, and how the next begins.
+/// How one life ends, and how the next one begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crash {
     pub when: Moment,
-    /// It kills this shard alone (modulo their count), and the rest must end by itself, in time.
+    /// If set, only this shard (modulo their count) is killed, and the others must end by
+    /// themselves, in time.
     pub lone: Option<u16>,
-    /// What the power cut does to the disk; `None` is a kill, which leaves it as it was written.
+    /// What the power cut does to the disk. `None` is a kill, which leaves the disk as it was
+    /// written.
     pub cut: Option<PowerCut>,
-    /// Until the crawler is started again.
+    /// How long it takes until the crawler is started again.
     pub downtime: Duration,
-    /// What the wall clock has moved by then.
+    /// By how much the wall clock has been changed by then.
     pub wall_shift_seconds: i64,
-    /// Of the next life.
+    /// The shard count of the next life.
     pub shard_count: u16,
     pub disk_faults: DiskFaults,
 }
 
-/// Counted from the beginning of a life: its salvage and its recovery are in reach.
+/// When a crash strikes, counted from the beginning of a life, so that its salvage and its recovery
+/// may be struck as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// So many polls of any task, the servers' included.
+    /// After this number of polls of any task, the servers' tasks included.
     Step(u64),
     After(Duration),
 }
@@ -48,13 +52,13 @@ pub struct Downfall {
     /// When the next life began.
     pub back_at: Time,
     pub is_power_cut: bool,
-    /// When a shard had died alone, and the others were to end.
+    /// When one shard was killed alone, after which the others had to end.
     pub fell_at: Option<Time>,
-    /// The shards did not all have their state back yet.
+    /// Not all shards had recovered their state yet.
     pub was_starting: bool,
     /// Since when a shard could not write.
     pub failing_since: Option<Time>,
-    /// Of the life that ended.
+    /// The disk faults of the life that ended.
     pub disk_faults: DiskFaults,
 }
 
@@ -62,28 +66,30 @@ impl fmt::Display for Downfall {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |time: Time| time.0 as f64 / 1e9;
         let what = match self.fell_at {
-            Some(_) => "a shard had died, the others ended",
+            Some(_) => "one shard was killed, then the others ended,",
             None if self.is_power_cut => "power cut",
             None => "killed",
         };
         write!(out, "{what} at {:.3} s, back at {:.3} s", seconds(self.at), seconds(self.back_at))?;
         if self.was_starting {
-            out.write_str(", while it started")?;
+            out.write_str(", while it was starting")?;
         }
         match self.unwritten_ms() {
             0 => Ok(()),
-            ms => write!(out, ", on a disk that failed ({ms} ms)"),
+            ms => write!(out, ", on a failing disk (nothing durable for up to {ms} ms)"),
         }
     }
 }
 
 impl Downfall {
-    /// For so long the disk may have kept what was written from becoming durable.
+    /// Returns for how long, at most, the disk may have kept what was written from becoming
+    /// durable.
     pub fn unwritten_ms(&self) -> u64 {
         let faults = &self.disk_faults;
         let spikes_ms = if faults.spike_per_mille > 0 { 4 * faults.spike_ms_max } else { 0 };
         let rates = [faults.error_per_mille, faults.full_per_mille, faults.sync_error_per_mille];
-        // It is noticed within a second, and the disk is tried again after one, two, four ...
+        // A fault is noticed within a second, and the disk is tried again after one, two, four
+        // seconds and so on.
         let is_failing = rates.iter().any(|rate| *rate > 0);
         let pause_ms = if is_failing { 8 * DISK_RETRY_MS_MIN } else { 0 };
         let failing_ms = self.failing_since.map_or(0, |since| self.at.since(since).as_millis());
@@ -92,7 +98,7 @@ impl Downfall {
     }
 }
 
-/// A machine that runs the crawler of a plan, as often as it takes.
+/// A machine that runs the crawler of a plan, life after life, until the crawl has ended.
 pub struct Machine<'s> {
     sim: &'s Sim,
     plan: &'s CrawlPlan,
@@ -100,17 +106,17 @@ pub struct Machine<'s> {
     wall_ahead_ns: u64,
     shard_count: u16,
     disk_faults: DiskFaults,
-    /// As the data directory has it: how the slots are dealt.
+    /// How the slots are dealt, as the data directory would record it.
     manifest: Past,
     life_count: u32,
-    /// Starts in a row that failed, on a disk that fails.
+    /// How many starts in a row have failed on a failing disk.
     failed_start_count: u32,
     downfalls: Vec<Downfall>,
 }
 
 impl<'s> Machine<'s> {
     pub fn new(sim: &'s Sim, plan: &'s CrawlPlan) -> Machine<'s> {
-        // Without any of its own, whatever whoever made the simulation has set stays.
+        // A plan without disk faults leaves those that the maker of the simulation has set.
         if plan.disk_faults != DiskFaults::default() {
             sim.set_disk_faults(plan.disk_faults);
         }
@@ -129,7 +135,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// All lives, with the plan's crashes between them.
+    /// Runs all lives, with the plan's crashes between them.
     pub fn run(mut self) -> Result<Crawl, CrawlError> {
         for crash in &self.plan.crashes {
             if let Some(done) = self.live(Some(crash))? {
@@ -138,12 +144,12 @@ impl<'s> Machine<'s> {
         }
         match self.live(None)? {
             Some(done) => Ok(self.conclude(done)),
-            None => unreachable!("a life that nothing strikes ends by itself"),
+            None => unreachable!("a life without a crash ends by itself"),
         }
     }
 
-    /// One life, until it is done or `crash` strikes. Then the machine is ready for the next one,
-    /// which resumes.
+    /// Runs one life until the crawl is done or `crash` strikes. After a crash the machine is ready
+    /// for the next life, which resumes.
     pub fn live(&mut self, crash: Option<&Crash>) -> Result<Option<Done>, CrawlError> {
         let stop_at = self.plan.stop_after.map_or(Time::NEVER, |span| self.began + span);
         loop {
@@ -163,13 +169,13 @@ impl<'s> Machine<'s> {
                     self.strike(&life, crash);
                     return Ok(None);
                 }
-                (End::Struck, None) => unreachable!("nothing strikes"),
+                (End::Struck, None) => unreachable!("a life without a crash was struck"),
                 (End::Failed(error), _) => self.start_over(&life, error)?,
             }
         }
     }
 
-    /// How the next life deals the slots: another count of shards is another generation.
+    /// Returns how the next life deals the slots. Another count of shards is another generation.
     fn dealt(&self) -> Past {
         let Past { generation, shard_count } = self.manifest;
         let is_new = shard_count != self.shard_count;
@@ -213,8 +219,9 @@ impl<'s> Machine<'s> {
         self.sim.shift_wall(crash.wall_shift_seconds);
     }
 
-    /// A disk that fails may keep a process from starting, or end it: its operator tries again, and
-    /// after a few times sees to the disk. On a good disk it is an error.
+    /// Ends a life that failed. A failing disk may keep a process from starting, or end it; its
+    /// operator starts it again, and after a few times repairs the disk. On a good disk the failure
+    /// is an error.
     fn start_over(&mut self, life: &Life<'_>, error: CrawlError) -> Result<(), CrawlError> {
         let is_hung = matches!(error, CrawlError::Endless);
         if self.disk_faults == DiskFaults::default() || is_hung {
@@ -246,14 +253,14 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// What crashes are drawn for.
+/// The conditions for which crashes are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Odds {
-    /// Polls of a life that a crash would be too late for more often than not.
+    /// A number of polls after which most lives have ended, so that a crash would come too late.
     pub step_count: u32,
     pub shard_count_max: u16,
-    /// How long a packet may be under way. Nobody can keep a gap to a request that has not arrived,
-    /// so the next life begins after it.
+    /// How long a packet may be under way. Nobody can keep a gap to a request that has not arrived
+    /// yet, so the next life begins only after this time.
     pub quiet_ms: u64,
     pub has_wall_shifts: bool,
 }
@@ -284,7 +291,7 @@ impl Crash {
 }
 
 impl Moment {
-    /// The same moment, more or less, told by the clock alone.
+    /// Returns about the same moment, given by the clock alone.
     pub(super) fn by_the_clock(self) -> Moment {
         match self {
             Moment::Step(count) => {
@@ -295,22 +302,22 @@ impl Moment {
         }
     }
 
-    /// One in three is early: in the salvage, the recovery or just behind them.
+    /// Draws a moment. One in three is early: in the salvage, in the recovery or just after them.
     fn draw(dice: &mut Dice, step_count: u32) -> Moment {
         match dice.below(6) {
             0 | 1 => Moment::Step(u64::from(1 + dice.below(300))),
-            // Between two events: nothing is ready, something may be on its way.
+            // Between two events: no task is ready, but a packet may be under way.
             2 => Moment::After(Duration::from_micros(dice.below(20_000_000).into())),
             _ => Moment::Step(u64::from(1 + dice.below(step_count))),
         }
     }
 }
 
-/// What a poll stands for where crashes come by the clock: polls of a life whose hosts rest most of
-/// the time.
+/// The time that a poll stands for where crashes are timed by the clock. It fits a life whose hosts
+/// rest most of the time.
 const STEP_SPAN: Duration = Duration::from_millis(2);
 
-/// Lost, kept, torn and reordered in any mixture.
+/// Draws a power cut: what was not synced is lost, kept, torn and reordered in any mixture.
 fn draw_cut(dice: &mut Dice) -> PowerCut {
     let mut weight = || u64::from(dice.below(3));
     let (kept, lost, prefix, patchwork) = (weight(), weight(), weight(), weight());
@@ -319,7 +326,7 @@ fn draw_cut(dice: &mut Dice) -> PowerCut {
     PowerCut { kept, lost, prefix, patchwork, name_lost_per_mille, ..PowerCut::default() }
 }
 
-/// None at all for half of the lives.
+/// Draws disk faults; half of the lives have none.
 pub(super) fn draw_disk_faults(dice: &mut Dice) -> DiskFaults {
     if dice.below(2) == 0 {
         return DiskFaults::default();

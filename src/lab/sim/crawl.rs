@@ -1,9 +1,10 @@
-//! One whole crawl in the simulator: shards, synthetic web and name server, on virtual time,
-//! through as many lives of its process as the plan's crashes leave it.
+//! One whole crawl in the simulator: shards, synthetic web and name server on virtual time, over as
+//! many lives of the process as the plan's crashes make.
 //!
-//! In: a [`CrawlPlan`]. Out: what the servers saw, the files on disk, and the shards' last reports.
-//! The servers are in a world of acknowledged sends, so that their log says what the crawler got
-//! and not what was lost on the way. They are another machine: a crash of the shards leaves them.
+//! A [`CrawlPlan`] comes in; what the servers saw, the files on disk and the shards' last reports
+//! go out. The servers are in a world of acknowledged sends, so that their log records what the
+//! crawler received, without what was lost on the way. They are another machine, so a crash of the
+//! shards does not touch them.
 
 use crate::base::Time;
 use crate::crawl::config::{Settings, Stay};
@@ -27,38 +28,38 @@ use std::time::Duration;
 
 /// Where the simulated name server answers.
 pub const DNS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53)), 53);
-/// The servers' world; shards count from zero.
+/// The servers' world. The shards' worlds are numbered from zero.
 pub(super) const WEB_WORLD: u16 = u16::MAX - 1;
 
 /// Everything that decides how a crawl goes.
 #[derive(Clone)]
 pub struct CrawlPlan {
     pub seed: u64,
-    /// What its manifest would keep, the same in every life.
+    /// The secret that a manifest would keep: the same in every life.
     pub hash_secret: u128,
     pub spec: WebSpec,
     pub shard_count: u16,
     pub settings: Settings,
     pub seeds: Vec<Url>,
-    /// A crawl that is not over by then is drained.
+    /// When to drain a crawl that has not ended by itself.
     pub stop_after: Option<Duration>,
     pub net: NetModel,
-    /// On the lines of hosts with weather.
+    /// Faults on the lines of hosts with weather.
     pub line_faults: Faults,
-    /// Between everyone and the name server.
+    /// Faults between all machines and the name server.
     pub dns_faults: Faults,
-    /// A rule to break, so that the judge is seen to notice.
+    /// A rule that the crawler breaks, to test that the judge notices.
     pub sabotage: Option<Sabotage>,
-    /// Of the first life's disk; a crash says what the next life's is like.
+    /// The disk faults of the first life; each crash has those of the next life.
     pub disk_faults: DiskFaults,
-    /// In their order. Those that would strike after the crawl's end do not.
+    /// The crashes in their order. Those that would come after the crawl's end never strike.
     pub crashes: Vec<Crash>,
-    /// See [`Sim::steady`].
+    /// Whether the simulation is a steady one: see [`Sim::steady`].
     pub is_steady: bool,
 }
 
 impl CrawlPlan {
-    /// A crawl of `spec` from its own seed URL, on a network without faults.
+    /// Plans a crawl of `spec` from its own seed URL, on a network without faults.
     pub fn new(seed: u64, spec: WebSpec, shard_count: u16) -> Result<CrawlPlan, CrawlError> {
         let seed_url = Web::new(spec.clone()).map_err(CrawlError::Spec)?.seed_url();
         Ok(CrawlPlan {
@@ -84,8 +85,8 @@ impl CrawlPlan {
         })
     }
 
-    /// Takes away what a change of the code that keeps its behaviour would shift: disks do not
-    /// fail, and crashes come by the clock instead of after so many polls.
+    /// Removes what a change of the code could shift although it keeps the behaviour: disks do not
+    /// fail, and crashes are timed by the clock instead of a number of polls.
     pub(super) fn steady(&mut self) {
         self.is_steady = true;
         self.disk_faults = DiskFaults::default();
@@ -99,16 +100,17 @@ impl CrawlPlan {
 pub struct Crawl {
     /// What the servers saw, in the order in which requests ended.
     pub log: Vec<Entry>,
-    /// The same as the servers wrote it.
+    /// The same log as the servers wrote it.
     pub log_text: String,
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     pub reports: Vec<Report>,
     pub failed_seeds: Vec<(Url, Outcome)>,
-    /// Ended by `stop_after` or by the page limit, and not by itself.
+    /// The crawl was ended by `stop_after` or by the page limit, and did not end by itself.
     pub is_stopped: bool,
-    /// The ends of all lives but the last.
+    /// The ends of all lives except the last one.
     pub downfalls: Vec<Downfall>,
-    /// What the wall clock was ahead of the other when the servers began, in nanoseconds.
+    /// By how many nanoseconds the wall clock was ahead of the monotonic one when the servers
+    /// began.
     pub wall_ahead_ns: u64,
     pub digest: u64,
     pub began: Time,
@@ -116,18 +118,18 @@ pub struct Crawl {
     pub step_count: u64,
 }
 
-/// Why a crawl came to no end that could be judged.
+/// Why a crawl did not come to an end that could be judged.
 #[derive(Debug)]
 pub enum CrawlError {
     Spec(SpecError),
     Sim(SimError),
     Shard(ShardError),
-    /// A shard died while the others lived on.
+    /// A shard died while the others were still running.
     Lost(ShardIndex),
     Store(StoreError),
     /// The web could not listen.
     Web(NetError),
-    /// Told to drain, the shards went on.
+    /// The shards went on although they were told to drain.
     Endless,
 }
 
@@ -152,7 +154,7 @@ pub fn crawl(plan: &CrawlPlan) -> Result<Crawl, CrawlError> {
     crawl_with(plan, |_| {})
 }
 
-/// As [`crawl`], in a world that `prepare` has spoiled.
+/// Runs the plan like [`crawl`], after `prepare` has changed the simulation.
 pub fn crawl_with(plan: &CrawlPlan, prepare: impl FnOnce(&Sim)) -> Result<Crawl, CrawlError> {
     let sim = if plan.is_steady { Sim::steady(plan.seed) } else { Sim::new(plan.seed) };
     sim.set_net(plan.net);
@@ -162,8 +164,8 @@ pub fn crawl_with(plan: &CrawlPlan, prepare: impl FnOnce(&Sim)) -> Result<Crawl,
     Ok(servers.conclude(&sim, crawl))
 }
 
-/// Crawls whatever answers in `sim`; of the plan, seeds, settings, shards and crashes count. The
-/// log is left to whoever keeps the servers.
+/// Runs a crawl against whatever answers in `sim`. Only the plan's seeds, settings, shards and
+/// crashes matter. The log is left to the owner of the servers.
 pub fn crawl_in(sim: &Sim, plan: &CrawlPlan) -> Result<Crawl, CrawlError> {
     Machine::new(sim, plan).run()
 }
@@ -180,15 +182,15 @@ impl Servers {
         Ok(Servers { server, sink })
     }
 
-    /// What was asked for so far, but for requests that are still being answered.
+    /// Returns what was asked for so far, except requests that are still being answered.
     pub fn entries(&self) -> Vec<Entry> {
-        self.server.flush_log().expect("memory takes every line");
+        self.server.flush_log().expect("writing the log to memory does not fail");
         self.sink.entries()
     }
 
     /// Ends the servers, and adds their log to the crawl.
     pub fn conclude(&self, sim: &Sim, crawl: Crawl) -> Crawl {
-        // Their drafts become lines: requests whose answer the end has cut.
+        // The drafts of requests whose answer is cut off by this become lines of the log.
         sim.kill(WEB_WORLD);
         Crawl { log: self.entries(), log_text: self.sink.text(), ..crawl }
     }

@@ -1,24 +1,26 @@
-//! The judge of a simulated crawl. In: the servers' log and the files on disk. Out: what was
-//! broken, by kind, with the first cases of each.
+//! The judge of a simulated crawl. The servers' log and the files on disk come in; the rules that
+//! were broken go out, by kind, with the first cases of each.
 //!
 //! 1. Politeness and robots.txt: the referee (`audit`) reads the log as it would read any other.
 //! 2. Every URL of a healthy host that a seed or a healthy host told of is fetched exactly once,
 //!    and stored once, unless robots.txt denies it.
-//! 3. Every other URL that the crawler learnt is accounted for: asked for by the servers' log, or
-//!    named with an outcome in the crawl's own logs. If the run was stopped, it may still be in a
-//!    queue.
-//! 4. Nothing is fetched twice under whatever name, nothing is asked for that nobody linked, and no
-//!    name is asked for at an address that DNS no longer gives.
+//! 3. Every other URL that the crawler learnt is accounted for: the servers' log shows a request
+//!    for it, or the crawl's own logs name it with an outcome. If the run was stopped, it may still
+//!    be in a queue.
+//! 4. No URL is fetched twice, under any name; no URL is asked for that nothing links to; and no
+//!    name is asked for at an address that DNS no longer gives for it.
 //! 5. WARC files are whole and closed, their indexes lead to records, and no revisit refers to a
-//!    payload that is nowhere.
-//! 6. With a page limit, and in a single life: never more pages than that, and if the crawl was
-//!    stopped on a web without weather, exactly as many. (In a storm the limit also counts pages
-//!    that came in part; the servers' log has them among the cut ones.)
-//! 7. No URL is given up with its origin, unasked, unless the origin gave no sound answer for as
-//!    long as a breaker takes to open as often as it may in vain. On a healthy host none is (2.).
+//!    payload that is not stored.
+//! 6. With a page limit, and in a single life: never more pages than the limit, and exactly as many
+//!    if the crawl was stopped on a web without weather. (In a storm the limit also counts pages
+//!    that came only in part; the servers' log has them among the cut ones.)
+//! 7. No URL is given up with its origin, without a request, unless the origin gave no sound answer
+//!    for at least the time that a breaker is open before an origin is given up. On a healthy host
+//!    no URL is given up at all (rule 2).
 //!
-//! All of it over all lives of a crawl that was struck down: its log is one. What had ended within
-//! a window before a crash ([`stops`]) may be asked for again, and stored again; nothing older may.
+//! All of this is judged over all lives of a crawl with crashes, whose log is one. What had ended
+//! within a window before a crash ([`stops`]) may be asked for and stored again; anything older may
+//! not.
 
 use crate::base::Time;
 use crate::crawl::flow::Outcome;
@@ -48,19 +50,19 @@ pub enum Breach {
     /// A URL that was learnt has no outcome.
     Lost,
     FetchedTwice,
-    /// A request for a URL that nobody linked.
+    /// A request for a URL that nothing links to.
     Unlinked,
-    /// A request at an address that the name had left.
+    /// A request at an address that DNS no longer gave for the name.
     Misdirected,
-    /// A WARC file, or its index, that a reader stumbles over.
+    /// A WARC file, or its index, that cannot be read in full.
     Torn,
     /// A revisit of a payload that is not stored.
     Dangling,
-    /// A URL ended unasked although its origin had answered others all the time.
+    /// A URL was given up without a request, although its origin had answered others all the time.
     GivenUp,
     /// More pages than the limit allows.
     OverLimit,
-    /// The crawl did not go on to its page limit, with URLs left to ask for.
+    /// The crawl ended below its page limit, with URLs left to ask for.
     UnderLimit,
 }
 
@@ -84,19 +86,19 @@ impl Breach {
 
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    /// The referee's.
+    /// The verdict of the referee.
     pub verdict: Verdict,
-    /// By kind: how many, and the first of them.
+    /// The breaches by kind: how many there are, and the first of them.
     pub breaches: BTreeMap<Breach, (u64, Vec<String>)>,
     pub page_count: u64,
-    /// Pages fetched more than once, each time but the first.
+    /// How many fetches of pages repeated an earlier one.
     pub refetch_count: u64,
-    /// URLs that a run that was stopped left in its queues.
+    /// How many URLs a stopped run left in its queues.
     pub waiting_count: u64,
 }
 
 impl Judgement {
-    /// An error is a log that the referee cannot read.
+    /// Judges a crawl. It fails only if the referee cannot read the log.
     pub fn of(web: &Web, plan: &CrawlPlan, crawl: &Crawl) -> Result<Judgement, AuditError> {
         let hits = WebLogs::text(crawl.log_text.as_bytes());
         let mut judgement = Judgement {
@@ -145,7 +147,10 @@ impl Judgement {
             for repeat in &Memory::new(asked, stops).repeats {
                 let seconds = repeat.at.0 as f64 / 1e9;
                 self.add(Breach::FetchedTwice, || {
-                    format!("{page_count} times, at {seconds:.3} s in vain: {}", web.url(place))
+                    format!(
+                        "fetched {page_count} times, needlessly at {seconds:.3} s: {}",
+                        web.url(place)
+                    )
                 });
             }
             if !knowledge.may_know(&place) {
@@ -170,7 +175,7 @@ impl Judgement {
             }
             let tally = known.tally(&place);
             let stored_count = archive.stored.get(&place).copied().unwrap_or(0);
-            // What was fetched again may have been stored before, or not.
+            // A page that was fetched again may have been stored the first time, or not.
             if tally.page_count > 0 && !(1..=tally.page_count).contains(&stored_count) {
                 let url = web.url(place);
                 self.add(Breach::NotStored, || format!("in the index {stored_count} times: {url}"));
@@ -182,7 +187,7 @@ impl Judgement {
             }
             let memory = Memory::new(known.asked(&place), &stops);
             let is_right = |tally| {
-                // Stopped, it may be waiting for its next try.
+                // If the run was stopped, the URL may be waiting for its next try.
                 let waits = crawl.is_stopped && matches!(place.kind, Kind::Busy);
                 is_right(&place, tally, denied, tries)
                     || waits && tally.put_off_count == tally.request_count
@@ -195,7 +200,8 @@ impl Judgement {
 
     fn judge_accounts(&mut self, web: &Web, crawl: &Crawl, known: &Knowledge) {
         let named = named_places(web, crawl, |_| true);
-        // The last lines of these logs go with a crash: then only what must be asked for counts.
+        // A crash loses the last lines of these logs, so after one only the URLs that had to be
+        // asked for count.
         let may_be_unnamed = |place: &Place| {
             let is_owed = web.is_healthy(place.host) && !is_denied(web, place);
             !crawl.downfalls.is_empty() && !is_owed
@@ -206,7 +212,7 @@ impl Judgement {
             .filter(|place| !may_be_unnamed(place))
             .collect();
         let (_, gauges) = merged(&crawl.reports);
-        // A host that waits for the robots.txt of another holds a URL outside of its queue.
+        // A host that waits for the robots.txt of another host holds a URL outside of its queue.
         let room = gauges.urls_queued + gauges.seen_deferred + gauges.hosts;
         if crawl.is_stopped && lost.len() as u64 <= room {
             self.waiting_count = lost.len() as u64;
@@ -232,7 +238,7 @@ impl Judgement {
             }
         }
         let settings = &plan.settings;
-        // Each time twice as long as the time before.
+        // Each time the breaker stays open twice as long as the time before.
         let open_count = (1u64 << settings.breaker_give_up_count.min(20)) - 1;
         let least = Duration::from_millis(settings.breaker_open_ms.saturating_mul(open_count));
         for place in unasked {
@@ -241,7 +247,9 @@ impl Judgement {
             ends.sort_unstable();
             let silent = ends.windows(2).map(|pair| pair[1].since(pair[0])).max();
             if silent.is_none_or(|silent| silent < least) {
-                self.add(Breach::GivenUp, || format!("{} silent {silent:?}", web.url(place)));
+                self.add(Breach::GivenUp, || {
+                    format!("{}: its origin was silent for {silent:?}", web.url(place))
+                });
             }
         }
     }
@@ -261,7 +269,7 @@ impl Judgement {
     }
 }
 
-/// What the crawler of this plan had promised.
+/// Returns the rules that the crawler of this plan had to keep.
 fn terms(plan: &CrawlPlan, crawl: &Crawl) -> Terms {
     let settings = &plan.settings;
     Terms {
@@ -275,9 +283,10 @@ fn terms(plan: &CrawlPlan, crawl: &Crawl) -> Terms {
     }
 }
 
-/// The crawl's downfalls, on a clock that is so far ahead of the crawl's. While a disk fails,
-/// nothing becomes durable: then the windows reach back to where it began to fail. What the dead
-/// had sent may still come while the next life begins.
+/// Returns the crawl's downfalls as stops, on a clock that is `ahead_ns` ahead of the crawl's.
+/// While a disk fails, nothing becomes durable, so the windows reach back to the moment when it
+/// began to fail. Packets that the dead process had sent may still arrive while the next life
+/// begins.
 fn stops(plan: &CrawlPlan, crawl: &Crawl, ahead_ns: u64) -> Vec<Stop> {
     let on_its_way = Duration::from_micros(plan.net.latency_us_max);
     let stop = |downfall: &Downfall| {
@@ -292,8 +301,8 @@ fn synced_ms(plan: &CrawlPlan) -> [u64; 2] {
     [plan.settings.sync_ms, plan.settings.journal_sync_ms]
 }
 
-/// URLs that one crash can have fetched again: as many as the shards have under way, and as many as
-/// the addresses can have answered in the window before it.
+/// Returns how many URLs may be fetched again because of one crash: as many as the shards have
+/// under way, and as many as the addresses can have answered in the window before it.
 fn repeat_count_max(plan: &CrawlPlan) -> u64 {
     let settings = &plan.settings;
     let shard_count = plan.crashes.iter().map(|crash| crash.shard_count);
@@ -305,7 +314,7 @@ fn repeat_count_max(plan: &CrawlPlan) -> u64 {
     slot_count + u64::from(address_count) * answer_count
 }
 
-/// Whether a URL of a healthy host was asked for as often as it should be.
+/// Reports whether a URL of a healthy host was asked for as often as it should be.
 fn is_right(place: &Place, tally: Tally, denied: bool, tries: u32) -> bool {
     let Tally { request_count, page_count, redirect_count, put_off_count } = tally;
     if denied {
@@ -315,7 +324,7 @@ fn is_right(place: &Place, tally: Tally, denied: bool, tries: u32) -> bool {
         Kind::Redirect => (request_count, redirect_count) == (1, 1),
         Kind::Missing | Kind::Gone => request_count == 1,
         Kind::Broken => (1..=tries).contains(&request_count),
-        // Put off as often as it was announced, then fetched; or put off every time.
+        // It was put off some times and then fetched, or put off at every try.
         Kind::Busy => {
             request_count == page_count + put_off_count
                 && (page_count == 1 || put_off_count == tries)
@@ -324,8 +333,9 @@ fn is_right(place: &Place, tally: Tally, denied: bool, tries: u32) -> bool {
     }
 }
 
-/// Whether a server's answer says that it is well: whole, no error of its own, and for a page. A
-/// robots.txt that leads nowhere forbids all pages, however well it is answered.
+/// Reports whether an answer shows that the server is well: it is whole, no error of the server's,
+/// and for a page. A robots.txt does not count: one that redirects to nowhere forbids all pages,
+/// however well it is answered.
 fn is_sound(entry: &Entry) -> bool {
     let is_robots = entry.path == "/robots.txt" || entry.path.starts_with("/robots-of/");
     !is_robots
@@ -334,8 +344,9 @@ fn is_sound(entry: &Entry) -> bool {
         && entry.status != 429
 }
 
-/// URLs that the crawl's own logs, of requests and of URLs given up, name with such an outcome. The
-/// URL is the sixth field of a line in both; the outcome is the second one of a dead letter.
+/// Returns the places that the crawl's own logs, of requests and of URLs given up, name with an
+/// outcome that `is_meant` accepts. The URL is the sixth field of a line in both; the outcome is
+/// the second one of a dead letter.
 fn named_places(web: &Web, crawl: &Crawl, is_meant: impl Fn(&str) -> bool) -> HashSet<Place> {
     let is_log = |path: &Path| path.starts_with("requests");
     let logs = crawl.files.iter().filter(|(path, _)| is_log(path));
@@ -352,7 +363,8 @@ fn named_places(web: &Web, crawl: &Crawl, is_meant: impl Fn(&str) -> bool) -> Ha
     named
 }
 
-/// In an order that does not depend on a hash table: equal runs print equal lines.
+/// Sorts the places, so that the order does not depend on a hash table: equal runs print equal
+/// lines.
 fn sorted(asked: &HashMap<Place, Vec<Asked>>) -> Vec<(Place, &[Asked])> {
     let mut all: Vec<_> = asked.iter().map(|(place, asked)| (*place, &asked[..])).collect();
     all.sort_unstable_by_key(|(place, _)| *place);

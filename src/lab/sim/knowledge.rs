@@ -1,8 +1,9 @@
-//! What a crawler could know, by the servers' log: which URLs were asked for and how they were
-//! answered, which URLs the pages it got link to, and which it may have read in parts of pages.
+//! What a crawl could know, by the servers' log: which URLs were asked for and how they were
+//! answered, which URLs the received pages link to, and which URLs the crawler may have read in
+//! parts of pages.
 //!
-//! Made from the log and the web's graph alone. The log is of servers with acknowledged sends: a
-//! whole answer is one that the crawler has read to its end.
+//! It is made from the log and the web's graph alone. The log comes from servers with acknowledged
+//! sends, so a whole answer is one that the crawler has read to its end.
 
 use crate::lab::sim::memory::Asked;
 use crate::lab::web::graph::{Kind, Place};
@@ -11,15 +12,15 @@ use crate::lab::web::{Rules, Web};
 use crate::proto::url::Url;
 use hashbrown::{HashMap, HashSet};
 
-/// How one URL was asked for and answered.
+/// How often one URL was asked for, and how it was answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub request_count: u32,
-    /// 200, read to the end.
+    /// Answers of 200 that were read to the end.
     pub page_count: u32,
-    /// 3xx, read to the end.
+    /// Answers of 3xx that were read to the end.
     pub redirect_count: u32,
-    /// 429, or 503.
+    /// Answers of 429 or 503.
     pub put_off_count: u32,
 }
 
@@ -38,13 +39,13 @@ pub(super) struct Knowledge {
     pub asked: HashMap<Place, Vec<Asked>>,
     /// Seeds, links of whole pages and targets of whole redirects.
     pub learnt: HashSet<Place>,
-    /// Of these, the ones that a seed, or an answer of a healthy host, told of.
+    /// Those of them that a seed, or an answer of a healthy host, told of.
     pub told_by_healthy: HashSet<Place>,
-    /// Links of pages that were cut, and what sitemaps name: a crawler may have read it, or not.
+    /// Links of pages that were cut, and pages in sitemaps: the crawler may have read them or not.
     pub perhaps: HashSet<Place>,
-    /// Requests for what is no page, no robots.txt on its way and no sitemap.
+    /// Requests for anything but a page, a robots.txt, a redirect to one, or a sitemap.
     pub strange: Vec<Entry>,
-    /// Requests at an address that DNS had given up for the name.
+    /// Requests at an address that DNS no longer gave for the name.
     pub misdirected: Vec<Entry>,
 }
 
@@ -109,14 +110,15 @@ impl Knowledge {
         }
     }
 
-    /// A sitemap names content pages. Nobody must read it, so nothing is learnt for sure.
+    /// Notes the content pages that a sitemap names. No crawler has to read it, so nothing is
+    /// learnt for sure.
     fn read_sitemap(&mut self, web: &Web, host: u32) {
         let pages = 0..web.graph().page_count(host);
         let places = pages.map_while(|page| web.graph().place(host, page));
         self.perhaps.extend(places.take_while(|place| place.kind == Kind::Content));
     }
 
-    /// A crawler may ask for it: it could know it.
+    /// Reports whether the crawler could know a place, and so may ask for it.
     pub fn may_know(&self, place: &Place) -> bool {
         self.learnt.contains(place) || self.perhaps.contains(place)
     }
@@ -125,7 +127,7 @@ impl Knowledge {
         self.asked.get(place).map_or(&[], |asked| asked)
     }
 
-    /// All requests for it, forgotten or not.
+    /// Counts all requests for a place, forgotten or not.
     pub fn tally(&self, place: &Place) -> Tally {
         let mut tally = Tally::default();
         self.asked(place).iter().for_each(|asked| tally.add(asked));
@@ -133,7 +135,7 @@ impl Knowledge {
     }
 }
 
-/// Whether the usual rules of a host deny a URL of it.
+/// Reports whether the usual rules of a host deny a URL of it.
 pub(super) fn is_denied(web: &Web, place: &Place) -> bool {
     match web.graph().rules(place.host) {
         Rules::Closed => true,
@@ -142,7 +144,7 @@ pub(super) fn is_denied(web: &Web, place: &Place) -> bool {
     }
 }
 
-/// The place that a URL of this web means.
+/// Returns the place that a URL of this web means.
 pub(super) fn place_of(web: &Web, url: &str) -> Option<Place> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let (authority, path) = rest.split_at(rest.find('/')?);

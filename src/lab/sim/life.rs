@@ -1,10 +1,10 @@
-//! One life of a simulated crawler: from the start of its process to its end, or until it is
-//! struck down.
+//! One life of a simulated crawler: from the start of its process to its end, or until a crash
+//! strikes it.
 //!
-//! The control thread's part is played by a task in a world of its own, [`CONTROL_WORLD`], which
-//! dies with the shards. It starts the shards, waits until all have their state back, notes how the
-//! slots are dealt from now on, sows the seeds, asks until all is quiet or time is up, lets the
-//! shards drain, and halts them.
+//! A task in a world of its own, [`CONTROL_WORLD`], plays the part of the control thread and dies
+//! with the shards. It starts the shards, waits until all have recovered their state, notes how the
+//! slots are dealt from now on, and sends the seeds. Then it probes the shards until all are idle
+//! or the time is up, lets them drain, and halts them.
 
 use crate::base::limits::{
     LOST_SHARD_DRAIN_MS, LOST_SHARD_HALT_MS, NOTICE_COUNT_MAX, SIM_DRAIN_MS_MAX,
@@ -26,7 +26,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Shards count from zero, the servers' world is the last but one.
+/// The control thread's world. The shards' worlds are numbered from zero; the servers' world is the
+/// one after this.
 pub(super) const CONTROL_WORLD: u16 = u16::MAX - 2;
 
 /// How a life ended.
@@ -34,9 +35,9 @@ pub(super) const CONTROL_WORLD: u16 = u16::MAX - 2;
 pub enum End {
     /// Nothing was left to do, or time was up.
     Done(Done),
-    /// The moment had come first.
+    /// The crash came first.
     Struck,
-    /// The process cannot go on.
+    /// The process could not go on.
     Failed(CrawlError),
 }
 
@@ -45,7 +46,7 @@ pub enum End {
 pub struct Done {
     pub reports: Vec<Report>,
     pub failed_seeds: Vec<(Url, Outcome)>,
-    /// Ended because time was up or the page limit was reached.
+    /// It ended because the time was up or the page limit was reached.
     pub is_stopped: bool,
 }
 
@@ -58,18 +59,18 @@ pub(super) struct Life<'s> {
     shared: Rc<Shared>,
 }
 
-/// What a life's tasks tell whoever watches it.
+/// What the tasks of a life report to the code that runs it.
 #[derive(Default)]
 struct Shared {
     shard_ends: RefCell<Vec<Result<Report, CrawlError>>>,
-    /// Raised when one of them is a failure.
+    /// Raised when one of the shards has failed.
     lost: Watermark,
-    /// What came of the control thread, and when.
+    /// How the control thread ended, and when.
     steered: RefCell<Option<(Time, Steered)>>,
     is_struck: Cell<bool>,
     is_dealt: Cell<bool>,
     is_sown: Cell<bool>,
-    /// Shards that wait for a disk that fails, and since when.
+    /// The shards that wait for a failing disk, and since when.
     failing: RefCell<BTreeMap<u16, Time>>,
 }
 
@@ -88,8 +89,8 @@ impl<'s> Life<'s> {
         Life { sim, shard_count, began: sim.now(), fell_at: Cell::default(), shared }
     }
 
-    /// Lives until its end or until `moment`. If that strikes `lone` alone, the rest must end by
-    /// itself.
+    /// Runs the life until its end or until `moment`. If only shard `lone` is killed then, the
+    /// others must end by themselves.
     pub fn run(&self, moment: Option<Moment>, lone: Option<u16>) -> Result<End, SimError> {
         let mut strike_step = u64::MAX;
         let mut is_fallen = false;
@@ -117,22 +118,22 @@ impl<'s> Life<'s> {
         }
     }
 
-    /// Every world that goes down with this process.
+    /// Returns every world that dies with this process.
     pub fn worlds(&self) -> impl Iterator<Item = u16> + use<> {
         (0..self.shard_count).chain([CONTROL_WORLD])
     }
 
-    /// True once all shards had their state back, and the way of dealing slots was noted.
+    /// Reports whether all shards had recovered their state and the way of dealing slots was noted.
     pub fn is_dealt(&self) -> bool {
         self.shared.is_dealt.get()
     }
 
-    /// When the shard that was struck alone died.
+    /// Returns when the shard that was killed alone died.
     pub fn fell_at(&self) -> Option<Time> {
         self.fell_at.get()
     }
 
-    /// Since when a shard has been waiting for its disk.
+    /// Returns since when a shard has been waiting for its disk.
     pub fn failing_since(&self) -> Option<Time> {
         self.shared.failing.borrow().values().min().copied()
     }
@@ -182,7 +183,7 @@ impl Shared {
     }
 }
 
-/// What the control thread of a life is told.
+/// What the control thread of a life is told at its start.
 #[derive(Clone, Copy)]
 pub(super) struct Control {
     /// What an earlier process left.
@@ -191,15 +192,15 @@ pub(super) struct Control {
     pub stop_at: Time,
 }
 
-/// The shards before they start, and the ways to them.
+/// The shards before they start, and the mailboxes to them.
 struct Crew {
     outboxes: Vec<SimOutbox<Mail>>,
     placement: Placement,
     hash_key: HashKey,
     control: SimInbox<Notice>,
-    /// Runs a shard each, on its own world.
+    /// Each of these starts one shard in its own world.
     starts: Vec<Box<dyn FnOnce()>>,
-    /// Zero if there is no limit.
+    /// The page limit; zero if there is none.
     page_count_max: u64,
 }
 
@@ -265,21 +266,22 @@ impl Crew {
         }
     }
 
-    /// As the engine does when a shard has ended by itself: the others have a while to drain, then
-    /// they are halted. Why it ended is what the life ends with.
+    /// Ends the life as the engine does when a shard has ended by itself: the others have a while
+    /// to drain, then they are halted. The life ends with the reason of the lost shard.
     async fn give_up(&self, clock: &SimWorld) -> Steered {
         let drain_end = clock.now() + Duration::from_millis(LOST_SHARD_DRAIN_MS);
         self.tell_all(&Command::Drain);
         clock.sleep_until(drain_end).await;
         let halt_end = drain_end + Duration::from_millis(LOST_SHARD_HALT_MS);
         for outbox in &self.outboxes {
-            // The mailbox of the one that is lost may be full for ever.
+            // The mailbox of the lost shard may be full for ever.
             race(tell(outbox, &Command::Halt, clock), clock.sleep_until(halt_end)).await;
         }
         Err(CrawlError::Endless)
     }
 
-    /// Visits may begin: one message a shard, with all of its seeds.
+    /// Opens the shards, so that visits may begin, and sends each shard all of its seeds in one
+    /// message.
     async fn open(&self, clock: &SimWorld, seeds: &[Url]) {
         let mut sown = vec![Vec::new(); self.outboxes.len()];
         for url in seeds {
@@ -294,7 +296,8 @@ impl Crew {
         }
     }
 
-    /// The seeds that failed, and whether time was up or the page limit reached.
+    /// Steers the crawl; returns the seeds that failed, and whether time was up or the page limit
+    /// was reached.
     async fn steer(
         &self,
         clock: &SimWorld,
@@ -308,7 +311,7 @@ impl Crew {
         let mut failed_seeds = Vec::new();
         let mut recovered = vec![false; self.outboxes.len()];
         let mut drained = vec![false; self.outboxes.len()];
-        // Whether time was up or the page limit reached, and how long the drain may take.
+        // Whether time was up or the page limit was reached, and until when the drain may go on.
         let mut ending: Option<(bool, Time)> = None;
         let end = |is_stopped| {
             self.tell_all(&Command::Drain);
@@ -337,9 +340,9 @@ impl Crew {
                         ending = end(false);
                     }
                 }
-                // Reports come once a second: often enough to ask.
+                // Reports come once a second, which is often enough to probe.
                 Notice::Report(report) if report.shard == ShardIndex(0) => match ending {
-                    // Before that, quiet means nothing.
+                    // Before the seeds are sent, idle shards mean nothing.
                     None if !shared.is_sown.get() => {}
                     None if clock.now() >= control.stop_at => ending = end(true),
                     None => self.tell_all(&Command::Probe { round: rounds.begin() }),
@@ -376,7 +379,8 @@ impl Crew {
         }
     }
 
-    /// A full mailbox is told again with the next report.
+    /// Tries to send a command to all shards. A shard with a full mailbox gets it again after the
+    /// next report.
     fn tell_all(&self, command: &Command) {
         for outbox in &self.outboxes {
             let _ = outbox.try_send(Mail::Command(command.clone()));

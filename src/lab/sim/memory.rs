@@ -1,10 +1,10 @@
-//! What a crawler that is struck down may remember of one URL.
+//! What a crawler that has crashed may remember of one URL.
 //!
 //! A request that ended just before a stop may be forgotten or not; nobody outside can tell, and
-//! both are lawful. So all memories are followed that are possible: the sets of requests that the
-//! crawler may know of. A stop adds the ones that have forgotten, a request rules out those who
-//! knew better. A request that no memory excuses is a breach, and the end must be right by at least
-//! one of them.
+//! both are allowed. So all possible memories are followed: each is a set of requests that the
+//! crawler may know of. A stop adds the memories in which requests are forgotten. A request rules
+//! out the memories in which the crawler knew better than to ask. A request that no memory excuses
+//! is a breach, and at least one memory must be right at the end.
 
 use crate::base::Time;
 use crate::lab::audit::Stop;
@@ -25,7 +25,7 @@ impl Asked {
         self.status == 200 && self.is_whole
     }
 
-    /// Asking again would not change it.
+    /// Reports whether the answer is final: asking again would not change it.
     fn is_final(&self) -> bool {
         let is_passing = matches!(self.status, 408 | 425 | 429 | 500..);
         self.is_whole && !is_passing
@@ -34,18 +34,19 @@ impl Asked {
 
 /// All memories of one URL that are possible at the end.
 pub(super) struct Memory<'a> {
-    /// In the order of their times.
+    /// The requests in the order of their times.
     asked: &'a [Asked],
-    /// A bit for each request.
+    /// The possible memories: each has a bit for each request.
     masks: BTreeSet<u64>,
-    /// Pages fetched although every possible memory had them.
+    /// Pages fetched although every possible memory had them already.
     pub repeats: Vec<Asked>,
 }
 
 impl<'a> Memory<'a> {
-    /// `stops` and requests have their times from one clock, and stand in the order of them.
+    /// Follows all memories. `stops` and requests have their times from one clock, and are in the
+    /// order of their times.
     pub fn new(asked: &'a [Asked], stops: &[Stop]) -> Memory<'a> {
-        // A URL is asked for a handful of times; what is beyond all bounds is never forgotten.
+        // A URL is asked for a handful of times; requests beyond the 64 bits of a mask are ignored.
         let asked = &asked[..asked.len().min(u64::BITS as usize)];
         let mut memory = Memory { asked, masks: BTreeSet::from([0]), repeats: Vec::new() };
         let mut last_at = Time::ZERO;
@@ -58,7 +59,7 @@ impl<'a> Memory<'a> {
         memory
     }
 
-    /// What the possible memories add up to.
+    /// Returns the tally of each possible memory.
     pub fn tallies(&self) -> impl Iterator<Item = Tally> + '_ {
         self.masks.iter().map(|mask| {
             let mut tally = Tally::default();
@@ -73,7 +74,8 @@ impl<'a> Memory<'a> {
         (0..asked.len()).filter(is_known).map(move |index| &asked[index])
     }
 
-    /// Any of the first `count` requests that ended too late for the stop may be gone.
+    /// Adds the memories that a stop makes possible: each of the first `count` requests may be
+    /// forgotten if it ended too shortly before the stop.
     fn forget(&mut self, stop: &Stop, count: usize) {
         let window_ns = stop.repeated_ms.saturating_mul(1_000_000);
         for index in 0..count {
@@ -109,7 +111,7 @@ mod tests {
         Asked { at, end: at, status, is_whole: true }
     }
 
-    /// At `second`, with a window of five seconds, back a second later.
+    /// A stop at `second` with a window of five seconds; the crawler is back a second later.
     fn stop(second: u64) -> Stop {
         let [at, back] = [second, second + 1].map(|second| Time(second * SECOND));
         Stop { at, back, forgotten_ms: 0, repeated_ms: 5_000, is_log_cut: false }

@@ -1,13 +1,12 @@
 //! `nephila sim`: whole crawls of stormy webs on virtual time, judged from outside.
 //!
-//! A seed draws a [`Scene`]: a web with weather, a network with faults, settings and shards. The
-//! [`crawl`] runs it in the simulator with the code that crawls the real web. The [`judge`] reads
-//! what the servers logged and what is on disk, and says what was broken; the crawler's own
-//! counters have no say in it, but for how many URLs were left in the queues of a run that was
-//! stopped.
+//! A seed determines a [`Scene`]: a web with weather, a network with faults, settings and shards.
+//! The [`crawl`] runs it in the simulator with the code that crawls the real web. The [`judge`]
+//! reads what the servers logged and what is on disk, and reports which rules were broken. It does
+//! not use the crawler's own counters, except for how many URLs a stopped run left in its queues.
 //!
-//! Invariant: one seed and one set of flags, one history. A failing seed prints the command that
-//! replays it. One thread; nothing here reads a clock.
+//! Invariant: a seed and a set of flags determine the history. A failing seed prints the command
+//! that replays it. All of it runs on one thread, and nothing here reads a real clock.
 
 mod archive;
 pub mod crash;

@@ -1,4 +1,5 @@
-//! What a run says: a line for people, an object for programs, and how to see a failure again.
+//! The report of a run: a line for people, a JSON object for programs, and the command that replays
+//! a failure.
 
 use crate::lab::audit::{AuditError, Extreme};
 use crate::lab::sim::crawl::{Crawl, CrawlError};
@@ -16,7 +17,8 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 pub struct Run {
     plan: ScenePlan,
     pub scene: Scene,
-    /// What came of it, unless the crawl came to no end or left no log.
+    /// The crawl and its judgement, or why there is none: the crawl came to no end, or its log
+    /// could not be read.
     pub judged: Result<(Crawl, Judgement), RunError>,
 }
 
@@ -50,7 +52,7 @@ impl Run {
         self.judged.as_ref().is_ok_and(|(_, judgement)| judgement.is_pass())
     }
 
-    /// The command that runs this seed again.
+    /// Returns the command that runs this seed again.
     pub fn replay(&self) -> String {
         let ScenePlan { profile, hours, host_count, page_count, shard_count, .. } = &self.plan;
         let seed = self.scene.crawl.seed;
@@ -89,7 +91,7 @@ impl Run {
         command
     }
 
-    /// One line; for a failure, what was broken and how to see it again below it.
+    /// Returns one line. For a failure, the broken rules and the command to replay it follow below.
     pub fn text(&self) -> String {
         let plan = &self.scene.crawl;
         let verdict = if self.is_pass() { "ok" } else { "FAILED" };
@@ -117,7 +119,7 @@ impl Run {
         text
     }
 
-    /// Writes what the judge read into `dir`: the servers' log, and the crawl's own files.
+    /// Writes what the judge has read into `dir`: the servers' log, and the crawl's own files.
     pub fn write(&self, dir: &Path) -> io::Result<()> {
         let Ok((crawl, _)) = &self.judged else { return Ok(()) };
         fs::create_dir_all(dir)?;
@@ -171,7 +173,7 @@ impl Run {
     }
 }
 
-/// One number for what each host was asked for and answered, in order, whenever that was.
+/// Returns a digest of what each host was asked for and answered, in order, but without the times.
 fn requests_digest(log: &[Entry]) -> u64 {
     let mut in_order: Vec<&Entry> = log.iter().collect();
     in_order.sort_by_key(|entry| entry.at);

@@ -1,8 +1,8 @@
-//! A scene: the web, the network, the settings and the shards that a seed draws.
+//! A scene: the web, the network, the settings and the shards that a seed determines.
 //!
-//! Flags fix what they name; all else is drawn, so that two hundred seeds are two hundred worlds:
-//! short and long delays, many and few hosts at an address, segments of a packet or of a few bytes,
-//! lines that lose little or much.
+//! Flags fix the values they name; everything else is drawn, so that two hundred seeds are two
+//! hundred different worlds: short and long delays, many and few hosts at an address, segments of a
+//! packet or of a few bytes, lines that lose little or much.
 
 use crate::crawl::config::Settings;
 use crate::io::sim::{Faults, NetModel};
@@ -15,7 +15,7 @@ use crate::shard::Sabotage;
 use std::fmt;
 use std::time::Duration;
 
-/// What the command line asks for; `None` is drawn.
+/// What the command line asks for. A value that is `None` is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenePlan {
     pub profile: String,
@@ -23,17 +23,17 @@ pub struct ScenePlan {
     pub host_count: Option<u32>,
     pub page_count: Option<u64>,
     pub shard_count: Option<u16>,
-    /// A rule that the crawler shall break: the run must fail.
+    /// A rule that the crawler is told to break; the run must fail.
     pub sabotage: Option<Sabotage>,
     /// A page limit is drawn, and many hosts share an address.
     pub is_limited: bool,
-    /// A large part of each host's URLs, healthy ones' too, answer 500 for ever.
+    /// A large part of each host's URLs, on healthy hosts too, answers 500 for ever.
     pub is_broken: bool,
-    /// So many times the crawler is killed, or its machine loses power, and starts again.
+    /// How many times the crawler is killed, or its machine loses power, and starts again.
     pub crash_count: u32,
-    /// The history is to be compared with that of another version of the code.
+    /// The history will be compared with that of another version of the code.
     pub is_steady: bool,
-    /// Each of these kills one shard alone, and the rest of the process must end by itself.
+    /// Each crash kills one shard alone, and the rest of the process must end by itself.
     pub is_lone: bool,
 }
 
@@ -78,16 +78,16 @@ impl fmt::Display for SceneError {
 
 impl std::error::Error for SceneError {}
 
-/// Salt of all that is drawn here, so that the web of the seed draws other numbers.
+/// Salt of everything that is drawn here, so that the web of the same seed draws other numbers.
 const SCENE: u64 = 80;
-/// And of the crashes, so that the same scene can be seen without them.
+/// Salt of the crashes, so that the same scene can be run without them.
 const CRASHES: u64 = 81;
 const MEMORY: u64 = 82;
 const COLD: u64 = 83;
 const LIMIT: u64 = 84;
 const CROWD: u64 = 85;
 const BROKEN: u64 = 86;
-/// One host in so many is a seed of the crawl, beside the web's own.
+/// One host in this many is a seed of the crawl, in addition to the web's own seed.
 const SEED_SHARE: u32 = 4;
 
 impl Scene {
@@ -110,7 +110,7 @@ impl Scene {
         crawl.net = net(&mut dice);
         crawl.line_faults = line_faults(&mut dice);
         crawl.dns_faults = dns_faults(&mut dice);
-        // Last: how many are drawn depends on how many hosts there are.
+        // This comes last, because how many numbers are drawn depends on how many hosts there are.
         let roots = (1..web.spec().host_count).filter(|_| dice.below(SEED_SHARE) == 0);
         let roots: Vec<String> = roots.map(|host| web.url(web.graph().root(host))).collect();
         crawl.seeds.extend(roots.iter().filter_map(|root| Url::parse(root).ok()));
@@ -139,10 +139,10 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
     let turned_queries = profile.varied_links;
     let mut spec = WebSpec { host_count, page_count, seed, turned_queries, ..profile };
     if plan.crash_count > 0 {
-        // A crash is about files, not bytes, and packing pages took half of a run's time.
+        // Crashes test files and not bytes, and packing pages took half of a run's time.
         spec.gzip_fraction = spec.gzip_fraction.min(0.05);
         spec.page_bytes_mean = spec.page_bytes_mean.min(6_000);
-        // The fewer links there are, the fewer tell of a URL that was lost.
+        // With fewer links, fewer of them lead to a URL that was lost.
         let link_count = [2, 6, 30][(mix(seed, CRASHES) % 3) as usize];
         spec.link_count = spec.link_count.min(link_count);
         spec.fresh_link_count = spec.fresh_link_count.min(link_count);
@@ -150,12 +150,13 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
     if plan.is_broken {
         let error_fraction = f64::from(2 + Dice::new(mix(seed, BROKEN)).below(5)) / 10.0;
         let errors_are_500 = true;
-        // A leaf hangs on a page, so there is no room for many others.
+        // Each leaf needs a page that links to it, so there is little room for other kinds of
+        // leaves.
         let (redirect_fraction, duplicate_fraction, near_duplicate_fraction) = (0.02, 0.0, 0.0);
         spec = WebSpec { error_fraction, errors_are_500, denied_page_fraction: 0.02, ..spec };
         spec = WebSpec { redirect_fraction, duplicate_fraction, near_duplicate_fraction, ..spec };
     }
-    // From two hosts an address to all of them at one.
+    // From two hosts at each address to all hosts at one address.
     let crowd = 2 + Dice::new(mix(seed, CROWD)).below(host_count);
     let hosts_per_address = if plan.is_limited { crowd } else { hosts_per_address };
     spec.hosts_per_address = if plan.is_limited { crowd } else { spec.hosts_per_address };
@@ -165,13 +166,14 @@ fn spec(plan: &ScenePlan, seed: u64, dice: &mut Dice) -> Result<WebSpec, SceneEr
     })
 }
 
-/// Every other scene has its queues on disk. Not drawn with the rest, which keeps what it was.
+/// Returns the queues' memory: every other scene has its queues on disk. It is not drawn with the
+/// rest, so that the rest stays as it was.
 fn memory_mb(seed: u64) -> u64 {
     [0, Settings::default().frontier_memory_mb][Dice::new(mix(seed, MEMORY)).below(2) as usize]
 }
 
-/// In three scenes of four hosts leave RAM, as soon as they may or a little later. Not drawn with
-/// the rest either.
+/// Lets hosts leave RAM in three scenes of four, as soon as they may or a little later. It is not
+/// drawn with the rest, for the same reason.
 fn put_cold(seed: u64, settings: &mut Settings) {
     let mut dice = Dice::new(mix(seed, COLD));
     settings.host_cold_seconds = [0, 0, 2, 3_600][dice.below(4) as usize];
@@ -180,20 +182,20 @@ fn put_cold(seed: u64, settings: &mut Settings) {
     }
 }
 
-/// Rules are kept for less than a day, so that a run sees them change.
+/// Draws settings. Rules are valid for less than a day, so that a run sees them change.
 fn settings(dice: &mut Dice, settings: Settings) -> Settings {
     Settings {
         delay_ms: [500, 1_000, 1_000, 2_000][dice.below(4) as usize],
         robots_ttl_seconds: 600 + u64::from(dice.below(6_601)),
         keep_alive_ms: [0, 5_000, 60_000][dice.below(3) as usize],
-        // Crowded slots show orders that a thousand free ones hide.
+        // Few slots show problems of order that a thousand free slots hide.
         fetch_slots: [4, 64, 8_192][dice.below(3) as usize],
         ..settings
     }
 }
 
-/// Crashes, faulty disks, and what they put to the test: short delays, so that a restart finds many
-/// in force, syncs that are rare and frequent, batches that go to disk soon.
+/// Draws crashes and faulty disks, and settings that make them effective: short delays, so that a
+/// restart finds many of them in force; rare and frequent syncs; batches that go to disk soon.
 fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
     let mut dice = Dice::new(mix(seed, CRASHES));
     let mut of = |choices: [u64; 4]| choices[dice.below(4) as usize];
@@ -202,9 +204,9 @@ fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
         sync_ms: of([20, 200, 1_000, 1_000]),
         journal_sync_ms: of([10, 100, 100, 300]),
         seen_batch: of([16, 64, 512, 1 << 19]) as usize,
-        // So little that merges have something to settle.
+        // Little enough memory that merges have work to do.
         seen_memory_mb: 8,
-        // Mostly none: then tails of queues are on disk, even of small webs.
+        // Mostly none, so that even small webs have tails of queues on disk.
         frontier_memory_mb: of([0, 0, 0, 256]),
         checkpoint_seconds: of([1, 2, 5, 300]),
         warc_file_bytes: of([1 << 20, 1 << 20, 1 << 30, 1 << 30]),
@@ -213,7 +215,7 @@ fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
     };
     crawl.settings = settings;
     crawl.disk_faults = draw_disk_faults(&mut dice);
-    // A poll for each thing that happens to a page: some seventy.
+    // Each step of a page is a poll, some seventy for a page.
     let steps = crawl.spec.page_count * 140 / (u64::from(plan.crash_count) + 1);
     let has_weather = crawl.spec.weather_fraction > 0.0;
     let spike_ms = if has_weather { crawl.line_faults.spike_ms_max } else { 0 };
@@ -221,13 +223,13 @@ fn put_crashes(plan: &ScenePlan, seed: u64, crawl: &mut CrawlPlan) {
         step_count: u32::try_from(steps).unwrap_or(u32::MAX),
         shard_count_max: plan.shard_count.unwrap_or(4),
         quiet_ms: crawl.net.latency_us_max.div_ceil(1_000) + spike_ms,
-        // Servers with weather name dates, by the same wall clock.
+        // Servers with weather name dates by the same wall clock, so it must not shift.
         has_wall_shifts: !has_weather,
     };
     let mut shard_count = crawl.shard_count;
     for _ in 0..plan.crash_count {
         let mut crash = Crash::draw(&mut dice, &odds);
-        // Two lives in three have as many as the one before.
+        // Two lives in three have the same shard count as the life before.
         if dice.below(3) > 0 || plan.shard_count.is_some() {
             crash.shard_count = shard_count;
         }
@@ -244,13 +246,14 @@ fn net(dice: &mut Dice) -> NetModel {
         latency_us_min: 100,
         latency_us_max: [2_000, 40_000, 300_000][dice.below(3) as usize],
         segment_bytes_max: [256, 1_460, 16_384][dice.below(3) as usize],
-        // Ours, not the hosts': healthy ones suffer it and must lose nothing.
+        // These faults are the crawler's own, not the hosts': healthy hosts have them too and must
+        // lose nothing.
         faults: Faults { exhausted_per_mille: u64::from(dice.below(11)), ..Faults::default() },
         ..NetModel::default()
     }
 }
 
-/// A rate of up to `max`, zero for one seed in four.
+/// Draws a rate of up to `max`; it is zero for one seed in four.
 fn rate(dice: &mut Dice, max: u32) -> u64 {
     if dice.below(4) == 0 { 0 } else { u64::from(dice.below(max + 1)) }
 }
@@ -262,7 +265,7 @@ fn line_faults(dice: &mut Dice) -> Faults {
         unanswered_per_mille: rate(dice, 40),
         syn_loss_per_mille: rate(dice, 200),
         spike_per_mille: rate(dice, 40),
-        // Far below the wait for a first byte: see `io::sim::Faults`.
+        // This is far below the timeout for a first byte: see `io::sim::Faults`.
         spike_ms_max: 4_000,
         reset_per_mille: rate(dice, 120),
         vanish_per_mille: rate(dice, 60),
@@ -276,9 +279,9 @@ fn line_faults(dice: &mut Dice) -> Faults {
     }
 }
 
-/// Mild enough that a healthy host's name is found within the tries of its URL. A question gets
-/// lost one time in twenty, and nothing is later than the wait for an answer: six questions in vain
-/// are one case in sixty million.
+/// Draws faults of the name server, mild enough that a healthy host's name is found within the
+/// tries of its URL. A question is lost one time in twenty, and no answer is later than its
+/// timeout: six lost questions in a row are one case in sixty million.
 fn dns_faults(dice: &mut Dice) -> Faults {
     Faults {
         spike_per_mille: rate(dice, 40),

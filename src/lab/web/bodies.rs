@@ -1,7 +1,7 @@
-//! Bodies that are not of the web's own making: files of a folder, in the place of its pages.
+//! Real bodies for the synthetic web: the files of a folder, served in the place of its pages.
 //!
-//! Each is gzip-coded once, at the start. A URL gets one of them by its name, with a remark of its
-//! own behind it (a second gzip member), so that no two answers have the same bytes.
+//! Each file is gzip-coded once, at the start. A URL's hash selects one of them, and a remark of
+//! the URL's own follows it as a second gzip member, so that no two answers have the same bytes.
 
 use crate::lab::web::chance::{mix, scale};
 use flate2::Compression;
@@ -14,7 +14,7 @@ pub struct Bodies {
 }
 
 impl Bodies {
-    /// All files of a folder, by their names' order.
+    /// Reads all files of a folder, in the order of their names.
     pub fn read(folder: &Path) -> io::Result<Bodies> {
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(folder)? {
@@ -36,12 +36,12 @@ impl Bodies {
         Ok(Bodies { coded })
     }
 
-    /// The body that belongs to a draw.
+    /// Returns the index of the body that a draw selects.
     pub fn index(&self, draw: u64) -> u32 {
         scale(mix(draw, 40), self.coded.len() as u32)
     }
 
-    /// A gzip member.
+    /// Returns a body as one gzip member.
     pub fn coded(&self, index: u32) -> &[u8] {
         &self.coded[index as usize]
     }

@@ -1,5 +1,8 @@
-//! The brain: which answer belongs to which request. A reply is a plan, a few words long; its bytes
-//! are written when the plan's delay is over ([`Web::write_response`]).
+//! The brain decides which answer belongs to which request.
+//!
+//! It owns the link graph, the text and the hostile hosts, and does no I/O: a [`Request`] comes in,
+//! a [`Reply`] goes out. A reply is a plan of a few words; its bytes are written when the plan's
+//! delay is over ([`Web::write_response`]). Each core that serves the web has a [`Web`] of its own.
 
 use crate::base::limits::WEB_LATENCY_MS_MAX;
 use crate::base::{Time, WallTime};
@@ -14,7 +17,7 @@ use crate::lab::web::weather::{Edition, RobotsSpell, Service};
 use std::net::IpAddr;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A synthetic web. About 2 MB of paragraphs and 4 bytes a host, whatever the page count.
+/// A synthetic web. It takes about 2 MB for paragraphs and 4 bytes a host, whatever the page count.
 pub struct Web {
     graph: Graph,
     text: Text,
@@ -23,7 +26,7 @@ pub struct Web {
     bodies: Option<Bodies>,
 }
 
-/// What the brain reads of a request.
+/// The parts of a request that the brain looks at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
     pub method: &'a str,
@@ -35,9 +38,10 @@ pub struct Request<'a> {
     pub etag: Option<u64>,
     /// The client asked for the connection to be closed, or cannot keep it.
     pub close: bool,
-    /// When it came, by the server's wall clock: for answers that name a date.
+    /// When the request came, by the server's wall clock. Answers that name a date need it.
     pub wall: WallTime,
-    /// An Authorization or Cookie field came with it: no crawler of ours has one to send.
+    /// The request has an Authorization or Cookie field, or another one that `connection` lists.
+    /// The crawler has no credential to send.
     pub has_credential: bool,
 }
 
@@ -55,7 +59,7 @@ pub struct Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Page(Place),
-    /// One of the bodies that were brought along, with a remark that is this URL's alone.
+    /// One of the bodies from a folder, followed by a remark that only this URL has.
     Body {
         index: u32,
         key: u64,
@@ -77,23 +81,23 @@ pub enum Answer {
         host: u32,
         part: SitemapPart,
     },
-    /// A short error page without links; with a Retry-After if it is not zero.
+    /// A short error page without links. It has a Retry-After unless this is zero.
     Note {
         retry_after_seconds: u32,
     },
-    /// The same, with a date for a Retry-After.
+    /// A short error page whose Retry-After is a date.
     Pause {
         until: WallTime,
     },
 }
 
-/// A stop on the way to the robots.txt of `of`, served by `at`: `/robots-of/OF/LEFT`, or
-/// `/robots-of/OF/loop`.
+/// One redirect on the way to the robots.txt of `of`, served by host `at` under the path
+/// `/robots-of/OF/LEFT` or `/robots-of/OF/loop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RobotsHop {
     pub at: u32,
     pub of: u32,
-    /// Redirects that follow; `None` if there is no end of them.
+    /// How many redirects follow; `None` if they never end.
     pub left: Option<u32>,
 }
 
@@ -118,7 +122,7 @@ impl Web {
         Ok(web)
     }
 
-    /// Answers with these in the place of pages, whatever the path.
+    /// Serves these bodies in the place of pages, whatever the path.
     pub fn with_bodies(self, bodies: Option<Bodies>) -> Web {
         Web { bodies, ..self }
     }
@@ -148,15 +152,16 @@ impl Web {
         self.page_bytes_median
     }
 
-    /// The answer to a request that arrived at address `local` at `now`. Only busy URLs and hosts
-    /// with weather look at the time; everything else depends on the request alone.
+    /// Plans the answer to a request that arrived at address `local` at `now`. Only busy URLs and
+    /// hosts with weather depend on the time; everything else depends on the request alone.
     pub fn respond(&self, request: &Request<'_>, local: IpAddr, now: Time) -> Reply {
         let host = match self.asked_host(request.host, local, now) {
             Ok(host) => host,
             Err(status) => return Reply::note(status, 0),
         };
         if request.method != "GET" {
-            // Closed: the client of a HEAD would take our body for the next response.
+            // The reply closes the connection: a client that sent HEAD would take the body for the
+            // start of the next response.
             return Reply::note(405, 0);
         }
         let service = self.service(host, now);
@@ -175,7 +180,8 @@ impl Web {
                 }
             }
             (target, _) if let Some(bodies) = &self.bodies => {
-                // The web draws by it, and keeps nothing: no key is needed.
+                // The web only draws by this hash and keeps nothing under it, so it needs no secret
+                // key.
                 let key = mix(draw, xxh3_64(target.as_bytes()));
                 let index = bodies.index(key);
                 Reply { gzip: true, ..Reply::new(200, Answer::Body { index, key }) }
@@ -192,20 +198,22 @@ impl Web {
         reply
     }
 
-    /// The plan that serves a page's bytes, whatever a request would be told.
+    /// Plans a plain 200 answer with the page's bytes, without the host's weather or delay.
     pub fn page_reply(&self, place: Place, gzip: bool) -> Reply {
         Reply { gzip, ..Reply::new(200, Answer::Page(place)) }
     }
 
-    /// The tag of a page's bytes: copies share it.
+    /// Returns the entity tag of a page's bytes. Copies of a page share it.
     pub fn etag(&self, place: Place) -> u64 {
         let edition = if place.kind == Kind::Variant { place.page } else { 0 };
         mix(self.graph.body_key(place), edition.into())
     }
 
-    /// A name must arrive at its own address (421 otherwise: someone resolved it wrongly), unless
-    /// the address is none of ours: a listener on 127.0.0.1 serves all names. A Host that is an
-    /// address means the first host there, or host 0: tools without our DNS see one site.
+    /// Finds the host that a request means. A name must arrive at its own address; if it does not,
+    /// the answer is 421, because someone has resolved the name wrongly. If the address belongs to
+    /// none of our hosts (a listener on 127.0.0.1), every name is served. A Host field that is an
+    /// address means the first host at that address, or host 0, so that tools that do not use our
+    /// DNS see one site.
     fn asked_host(&self, asked: &str, local: IpAddr, now: Time) -> Result<u32, u16> {
         let name = match asked.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -252,7 +260,7 @@ impl Web {
         Some(RobotsHop { at, of, left })
     }
 
-    /// What a stop on the way answers: the file, or where to go on.
+    /// Plans the answer of one redirect on the way: the file, or the next redirect.
     pub(super) fn robots_hop_reply(&self, hop: RobotsHop) -> Reply {
         let next = match hop.left {
             Some(0) => return self.usual_robots(hop.of),
@@ -261,7 +269,7 @@ impl Web {
                 RobotsHop { at, left: Some(left - 1), ..hop }
             }
             None => {
-                // Two hosts, for ever.
+                // A loop: two hosts redirect to each other for ever.
                 let pair = [self.robots_hop(hop.of, 0), self.robots_hop(hop.of, 1)];
                 RobotsHop { at: if hop.at == pair[0] { pair[1] } else { pair[0] }, ..hop }
             }
@@ -292,7 +300,8 @@ impl Web {
                 Reply::new(304, Answer::Unchanged(place))
             }
             _ => {
-                // By body, not by URL: copies stay equal as received, content coding included.
+                // The draw is by body and not by URL, so copies stay equal as received, with their
+                // content coding.
                 let coding = mix(self.graph.body_key(place), 21);
                 let gzip = request.accepts_gzip && chance(coding, self.spec().gzip_fraction);
                 self.page_reply(place, gzip)
@@ -306,7 +315,8 @@ impl Web {
             return 0;
         }
         let by_host = normal(mix(mix(spec.seed, 22), u64::from(host)));
-        // Two equal shares of the variance: the factor keeps the sum's sigma as asked.
+        // Host and request have equal shares of the variance. The factor keeps the sigma of their
+        // sum at the configured value.
         let spread = (by_host + normal(mix(draw, 4))) * std::f64::consts::FRAC_1_SQRT_2;
         let ms = spec.latency_ms_median * (spread * spec.latency_sigma).exp();
         (ms as u32).min(WEB_LATENCY_MS_MAX)
@@ -318,13 +328,13 @@ impl Reply {
         Reply { status, delay_ms: 0, gzip: false, chunked: false, close: false, answer }
     }
 
-    /// An error page; the connection is closed unless the caller says otherwise.
+    /// Plans an error page; the connection is closed unless the caller changes that.
     pub(super) fn note(status: u16, retry_after_seconds: u32) -> Reply {
         Reply { close: true, ..Reply::new(status, Answer::Note { retry_after_seconds }) }
     }
 }
 
-/// What a host in bad weather answers to everything.
+/// Returns the answer that a host in bad weather gives to every request.
 fn refusal(service: Service, wall: WallTime) -> Option<Reply> {
     match service {
         Service::Fair | Service::Slow { .. } => None,
@@ -333,7 +343,7 @@ fn refusal(service: Service, wall: WallTime) -> Option<Reply> {
             Some(Reply::note(status, retry_after_seconds))
         }
         Service::Throttled { status, retry_after_seconds, dated: true } => {
-            // A date has no fraction of a second: rounded up, so that it is not too early.
+            // A date has no fraction of a second, so it is rounded up and is never too early.
             let span_ns = u64::from(retry_after_seconds) * 1_000_000_000 + 999_999_999;
             let until = WallTime(wall.0.saturating_add(span_ns));
             Some(Reply { close: true, ..Reply::new(status, Answer::Pause { until }) })
@@ -341,7 +351,8 @@ fn refusal(service: Service, wall: WallTime) -> Option<Reply> {
     }
 }
 
-/// Seconds until a busy URL answers; zero when it does. Periods start apart from URL to URL.
+/// Returns the seconds until a busy URL answers, or zero if it answers now. Each URL's period
+/// starts at a time of its own.
 fn busy_seconds(draw: u64, now: Time) -> u32 {
     let phase = (now.as_ms() / 1_000 + draw % BUSY_PERIOD_SECONDS) % BUSY_PERIOD_SECONDS;
     BUSY_SECONDS.saturating_sub(phase) as u32

@@ -1,4 +1,4 @@
-//! Chance without state: every attribute of the synthetic web is a hash of the seed and of what the
+//! Chance without state. Every attribute of the synthetic web is a hash of the seed and of what the
 //! attribute belongs to, so ten million pages cost no memory and any page can be made alone.
 
 /// Folds `value` into `state` (splitmix64's finaliser: full avalanche, a few cycles).
@@ -9,23 +9,23 @@ pub fn mix(state: u64, value: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A hash as a number in `0.0..1.0`.
+/// Turns a hash into a number in `0.0..1.0`.
 pub fn unit(hash: u64) -> f64 {
     (hash >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// True for `fraction` of all hashes.
+/// Returns true for `fraction` of all hashes.
 pub fn chance(hash: u64, fraction: f64) -> bool {
     unit(hash) < fraction
 }
 
-/// A hash as a draw from the standard normal distribution (Box and Muller).
+/// Turns a hash into a draw from the standard normal distribution (Box and Muller).
 pub fn normal(hash: u64) -> f64 {
     let radius = (-2.0 * (1.0 - unit(hash)).ln()).sqrt();
     radius * (std::f64::consts::TAU * unit(mix(hash, 1))).cos()
 }
 
-/// A sequence of hashes, for what is drawn in order.
+/// A sequence of hashes, for things that are drawn in order.
 pub struct Dice(u64);
 
 impl Dice {
@@ -38,13 +38,13 @@ impl Dice {
         mix(self.0, 0)
     }
 
-    /// Uniform in `0..bound`, without a division; zero for a bound of zero.
+    /// Draws a number that is uniform in `0..bound`, without a division; zero for a bound of zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         scale(self.roll(), bound)
     }
 }
 
-/// The top half of a hash as a number in `0..bound`.
+/// Scales the top half of a hash to a number in `0..bound`.
 pub fn scale(hash: u64, bound: u32) -> u32 {
     (((hash >> 32) * u64::from(bound)) >> 32) as u32
 }

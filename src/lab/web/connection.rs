@@ -1,8 +1,9 @@
-//! One client's connection: requests in, answers out, one after the other, each in the log.
+//! Serves one client's connection: requests come in, answers go out one after the other, and each
+//! exchange goes into the log.
 //!
-//! Written against [`Transport`], which is a plain stream or one under TLS. Pipelined requests are
-//! answered in order; each waits out its own delay. Anything that is no request is answered 400 (or
-//! 431) and the connection closed.
+//! The code is written against [`Transport`], which is a plain stream or a TLS stream. Pipelined
+//! requests are answered in order; each waits for its own delay. Bytes that are not a valid request
+//! are answered with 400 (or 431), and the connection is closed.
 
 use crate::base::limits::{
     WEB_CONNECTION_REQUEST_COUNT_MAX, WEB_IDLE_MS_MAX, WEB_REQUEST_BYTES_MAX,
@@ -22,31 +23,31 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Fields that carry a credential, and one that only a forged request line can bring.
+/// Fields that carry a credential, and `x-injected`, which only a forged request line can produce.
 const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-injected"];
 
-/// Bytes both ways, whatever is beneath.
+/// A stream of bytes in both directions, plain or under TLS.
 pub(super) trait Transport {
     const IS_HTTPS: bool;
 
-    /// Appends what came to `inbox`; false when the peer will send no more.
+    /// Appends what was received to `inbox`; returns false when the peer will send no more.
     fn receive(
         &mut self,
         inbox: &mut Vec<u8>,
         deadline: Time,
     ) -> impl Future<Output = Result<bool, NetError>>;
 
-    /// Sends all and gives the buffer back.
+    /// Sends all bytes and returns the buffer.
     fn send(
         &mut self,
         bytes: Vec<u8>,
         deadline: Time,
     ) -> impl Future<Output = Result<Vec<u8>, NetError>>;
 
-    /// Says goodbye where the protocol has a word for it.
+    /// Ends the conversation in order, if the protocol has a message for that.
     fn finish(&mut self, deadline: Time) -> impl Future<Output = ()>;
 
-    /// Leaves without a word.
+    /// Resets the connection without any closing message.
     fn reset(self);
 
     fn peer(&self) -> SocketAddr;
@@ -84,29 +85,30 @@ impl<S: Stream> Transport for Plain<S> {
     }
 }
 
-/// What the connections of one core have in common.
+/// What the connections of one core share.
 pub(super) struct Desk {
     pub web: Rc<Web>,
     pub log: RefCell<RequestLog>,
-    /// Send buffers between two responses: an idle connection holds none.
+    /// Send buffers that are free between two responses, so that an idle connection holds none.
     spares: RefCell<Vec<Vec<u8>>>,
 }
 
-/// What stands at the front of the bytes received so far.
+/// What is at the front of the bytes received so far.
 enum Front<'a> {
-    /// Not a whole request yet.
+    /// The request is not complete yet.
     Part,
-    /// An answer, who asked for what, and the bytes of the request.
+    /// The plan for the answer, what the log records of the request, and the request's length in
+    /// bytes.
     Whole(Plan, Asked<'a>, usize),
 }
 
-/// What will be done about a request.
+/// How a request will be answered.
 enum Plan {
     Reply(Reply),
     Script(Script),
 }
 
-/// How a request came in.
+/// When and where a request arrived.
 #[derive(Clone, Copy)]
 struct Arrival {
     at: Time,
@@ -114,7 +116,7 @@ struct Arrival {
     peer: SocketAddr,
     local: SocketAddr,
     is_https: bool,
-    /// Requests on the same connection before it.
+    /// How many requests came before it on the same connection.
     served_count: u32,
 }
 
@@ -123,7 +125,7 @@ impl Desk {
         Desk { web, log: RefCell::new(log), spares: RefCell::new(Vec::new()) }
     }
 
-    /// Answers until either side closes.
+    /// Answers requests until either side closes the connection.
     pub async fn converse<T: Transport>(
         &self,
         mut transport: T,
@@ -182,7 +184,7 @@ impl Desk {
                 let met = wait(&mut transport, &mut inbox, clock, answer_at).await?;
                 received_at = met.unwrap_or(received_at);
             }
-            // What is left in the inbox came with the last bytes.
+            // Bytes that are still in the inbox came with the last bytes received.
             asked_at = received_at;
             let mut out = self.spares.borrow_mut().pop().unwrap_or_default();
             out.clear();
@@ -235,7 +237,7 @@ impl Desk {
         Front::Whole(plan, asked, request_bytes)
     }
 
-    /// A hostile host's script, or the web's honest answer.
+    /// Selects a hostile host's script, or the web's honest answer.
     fn plan(&self, request: &Request<'_>, local: SocketAddr, served_count: u32, at: Time) -> Plan {
         let hostile = self.web.hostile();
         match hostile.and_then(|hostile| hostile.script(request, local.ip(), served_count)) {
@@ -244,8 +246,8 @@ impl Desk {
         }
     }
 
-    /// Leaves a TLS client without an answer, or gives it one that is no TLS, at the addresses of
-    /// the hostile hosts that do so; gives the stream back at any other.
+    /// At the addresses of hostile hosts that break TLS, leaves the client without an answer, or
+    /// gives it one that is not TLS. At any other address it returns the stream.
     pub async fn stall<S: Stream>(&self, stream: S, clock: &impl Clock) -> Option<S> {
         let at = stream.local().ip();
         let secrecy = self.web.hostile().map(|hostile| hostile.secrecy_at(at));
@@ -254,7 +256,7 @@ impl Desk {
             Some(Secrecy::NotTls) => {
                 let plain = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec();
                 let mut stream = Plain(stream);
-                // A client that has gone has its answer already.
+                // A send error is ignored: the client has gone, and needs no answer.
                 let _ = stream.send(plain, Time::NEVER).await;
                 stare(&mut stream, clock).await;
             }
@@ -263,8 +265,8 @@ impl Desk {
         None
     }
 
-    /// Has the log take down what an answer binds its client to. Most answers bind to nothing: a
-    /// page costs a comparison.
+    /// Puts into the log what an answer obliges its client to do. Most answers oblige to nothing,
+    /// so a page costs one comparison.
     fn tell(&self, reply: &Reply, answer: &[u8], draft: &mut Draft<'_, impl Clock>) {
         let has_rules = matches!(reply.answer, Answer::Robots { .. });
         if has_rules && (reply.chunked || reply.gzip) {
@@ -284,8 +286,9 @@ impl Desk {
     }
 }
 
-/// Waits until an answer is due. A client that leaves meanwhile is noticed, so that the log knows
-/// when it left. What it sends meanwhile waits in `inbox`; returned is when that began to come.
+/// Waits until an answer is due. It notices a client that leaves meanwhile, so that the log knows
+/// when the client left. Bytes that the client sends meanwhile go to `inbox`; the result is the
+/// time when the first of them came.
 pub(super) async fn wait(
     transport: &mut impl Transport,
     inbox: &mut Vec<u8>,
@@ -293,7 +296,7 @@ pub(super) async fn wait(
     until: Time,
 ) -> Result<Option<Time>, NetError> {
     let mut received_at = None;
-    // A client that sends far ahead is not read from until it is answered.
+    // A client that sends too far ahead is not read from until it is answered.
     while inbox.len() < WEB_REQUEST_BYTES_MAX {
         let was_empty = inbox.is_empty();
         match race(clock.sleep_until(until), transport.receive(inbox, Time::NEVER)).await {
@@ -308,7 +311,7 @@ pub(super) async fn wait(
     Ok(received_at)
 }
 
-/// The machine hears and never answers, until its client leaves.
+/// Receives and never answers, until the client leaves.
 async fn fall_silent(transport: &mut impl Transport, clock: &impl Clock) -> Result<(), NetError> {
     let idle_end = deadline_in_ms(clock, WEB_IDLE_MS_MAX);
     let mut unheard = Vec::new();
@@ -318,7 +321,8 @@ async fn fall_silent(transport: &mut impl Transport, clock: &impl Clock) -> Resu
     Ok(())
 }
 
-/// The parts of a head that the brain wants; `None` if it has no host, or announces a body.
+/// Reads the parts of a head that the brain needs; returns `None` if the head names no host or
+/// announces a body.
 fn request_of<'a>(head: &httparse::Request<'_, 'a>) -> Option<Request<'a>> {
     let mut request = Request {
         method: head.method?,
@@ -331,7 +335,7 @@ fn request_of<'a>(head: &httparse::Request<'_, 'a>) -> Option<Request<'a>> {
         let value = header.value;
         let name = header.name;
         if name.eq_ignore_ascii_case("host") {
-            // RFC 9112 3.2: two Host lines are an error.
+            // RFC 9112 3.2: a request with two Host lines is an error.
             if host.replace(std::str::from_utf8(value).ok()?).is_some() {
                 return None;
             }
@@ -353,7 +357,7 @@ fn request_of<'a>(head: &httparse::Request<'_, 'a>) -> Option<Request<'a>> {
     Some(request)
 }
 
-/// `"0123456789abcdef"`, weak or not.
+/// Reads a tag such as `"0123456789abcdef"`, weak or strong.
 fn etag(value: &[u8]) -> Option<u64> {
     let value = std::str::from_utf8(value).ok()?;
     let value = value.strip_prefix("W/").unwrap_or(value);

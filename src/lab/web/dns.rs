@@ -1,5 +1,5 @@
-//! The synthetic web's name server: every host has one IPv4 address (two, in turn, if it has
-//! weather), and nothing else exists.
+//! The synthetic web's name server. Every host has one IPv4 address (a host with weather has two,
+//! one at a time), and no other name exists.
 
 use crate::base::Time;
 use crate::lab::web::Web;
@@ -9,7 +9,7 @@ use crate::lab::web::weather::NameSpell;
 use crate::proto::dnswire::{self, Kind, Rcode};
 use std::net::Ipv4Addr;
 
-/// What the web knows of a name.
+/// What the web's zone says about a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
     Found(Ipv4Addr),
@@ -18,7 +18,7 @@ pub enum Resolution {
     NoName,
 }
 
-/// How a question arrived: an answer over UDP may be cut short.
+/// The protocol by which a question arrived. An answer over UDP may be truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     Udp,
@@ -26,7 +26,7 @@ pub enum Carrier {
 }
 
 impl Web {
-    /// `kind` is `None` for a question that is not for addresses.
+    /// Looks a name up. `kind` is `None` for a question about something other than addresses.
     pub fn resolve(&self, name: &str, kind: Option<Kind>) -> Resolution {
         match (self.host_index(name), kind) {
             (None, _) => Resolution::NoName,
@@ -35,8 +35,9 @@ impl Web {
         }
     }
 
-    /// The answer to a DNS message, and whether it is to be sent from a port that was not asked;
-    /// `None` for bytes that are no question and deserve silence.
+    /// Answers a DNS message. The flag says whether the answer is to be sent from another port than
+    /// the one that was asked. The result is `None` for bytes that are no question and for
+    /// questions that get no answer.
     pub(super) fn reply_dns(
         &self,
         message: &[u8],
@@ -55,7 +56,7 @@ impl Web {
         Some((self.answer_dns(message, carrier, now)?, false))
     }
 
-    /// The honest answer to a DNS message; `None` for bytes that are no question.
+    /// Returns the honest answer to a DNS message, or `None` for bytes that are no question.
     pub fn answer_dns(&self, message: &[u8], carrier: Carrier, now: Time) -> Option<Vec<u8>> {
         let query = dnswire::decode_query(message).ok()?;
         let ttl_seconds = self.spec().dns_ttl_seconds;

@@ -1,25 +1,27 @@
-//! The link graph: which URLs exist, what each one is, and what it links to, as arithmetic.
+//! The link graph: which URLs exist, what each one is, and what it links to. All of it is
+//! arithmetic.
 //!
-//! A host's URLs are numbered from 0 (its root) and fall into ranges, one for each [`Kind`]. The
-//! content pages form a tree of eight children a page; every other attached URL (a leaf) hangs on
-//! one content page; hosts form a tree as well, root to root. So every URL but three kinds is
-//! reachable from host 0's root by construction: `Moved` pages only through a redirect, `Orphan`
-//! pages only through a sitemap, `Behind` pages only through pages that robots.txt denies. Random
-//! links come on top and only repeat.
+//! A host's URLs are numbered from 0 (its root) and divided into ranges, one for each [`Kind`]. The
+//! content pages form a tree with eight children for each page; every other attached URL (a leaf)
+//! is linked from exactly one content page; the hosts form a tree as well, from root to root. So
+//! every URL is reachable from host 0's root by construction, except three kinds: `Moved` pages are
+//! reachable only through a redirect, `Orphan` pages only through a sitemap, `Behind` pages only
+//! through pages that robots.txt denies. Random links are added to these and reach nothing new.
 //!
-//! Only the hosts' URL counts are kept in memory (4 bytes a host). Owned by one core.
+//! Only the hosts' URL counts are kept in memory (4 bytes a host). Each core has a graph of its
+//! own.
 
 use crate::lab::web::chance::{Dice, chance, mix, scale, unit};
 use crate::lab::web::spec::{Split, WebSpec};
 
-/// Children of a page in its host's tree, and of a host in the tree of hosts.
+/// How many children a page has in its host's tree, and a host in the tree of hosts.
 const FANOUT: u64 = 8;
-/// Pages of a host that its navigation names on every page.
+/// How many pages of its host the navigation of every page names.
 const NAV_COUNT: u32 = 9;
-/// Pages of a host, and hosts of the web, that familiar links point at.
+/// How many pages of a host, and how many hosts of the web, familiar links point at.
 const FAMILIAR_PAGES: u32 = 16;
 const FAMILIAR_HOSTS: u32 = 32;
-/// A page this small per link has no room for another: small pages have fewer links.
+/// Bytes of page that each link needs. A smaller page has fewer links.
 const BYTES_PER_LINK: u32 = 150;
 
 /// What a URL of the web is.
@@ -28,17 +30,17 @@ pub enum Kind {
     Content,
     /// The same bytes as a content page of its host.
     Print,
-    /// The same bytes as press pages of other hosts.
+    /// The same bytes as press pages on other hosts.
     Press,
     /// A content page with a few words changed.
     Variant,
     Redirect,
-    /// Under `/private/`, which the host's robots.txt denies.
+    /// A page under `/private/`, which the host's robots.txt denies.
     Denied,
     Missing,
     Gone,
     Broken,
-    /// 503 with Retry-After, part of the time.
+    /// A page that answers 503 with Retry-After, part of the time.
     Busy,
     /// A page that only a redirect leads to.
     Moved,
@@ -48,7 +50,7 @@ pub enum Kind {
     Orphan,
 }
 
-/// One URL: made by [`Graph::place`], so that the kind belongs to the numbers.
+/// One URL. Places are made by [`Graph::place`], so that the kind always matches the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     pub host: u32,
@@ -64,9 +66,9 @@ pub enum Rules {
     Open,
     /// `/private/` is denied.
     Private,
-    /// All is denied. Never a host that others hang on.
+    /// All is denied. A host that other hosts are reached through never has this.
     Closed,
-    /// 500: nothing may be fetched. Never a host that others hang on.
+    /// 500: nothing may be fetched. A host that other hosts are reached through never has this.
     Failing,
 }
 
@@ -81,7 +83,8 @@ struct Layout {
     ends: [u32; RANGES.len()],
 }
 
-/// Errors share a range; `Missing` stands for all of them.
+/// The ranges in the order of their page numbers. All errors share one range; `Missing` stands for
+/// them.
 const RANGES: [Kind; 10] = [
     Kind::Content,
     Kind::Print,
@@ -95,7 +98,7 @@ const RANGES: [Kind; 10] = [
     Kind::Orphan,
 ];
 
-/// Salts: one for each thing that is drawn.
+/// Salts for the draws: one for each thing that is drawn.
 const SPLIT: u64 = 1;
 const LAYOUT: u64 = 2;
 const RULES: u64 = 3;
@@ -105,7 +108,7 @@ const GROUP: u64 = 6;
 const BODY: u64 = 7;
 
 impl Graph {
-    /// `spec` has passed its check.
+    /// Makes the graph of a `spec` that has passed its check.
     pub fn new(spec: WebSpec) -> Graph {
         debug_assert_eq!(spec.check(), Ok(()));
         let page_counts = split_pages(&spec);
@@ -121,7 +124,7 @@ impl Graph {
         self.page_counts[host as usize]
     }
 
-    /// The URL with this number, if the host has one.
+    /// Returns the URL with this number, if the host has one.
     pub fn place(&self, host: u32, page: u32) -> Option<Place> {
         if host >= self.spec.host_count || page >= self.page_count(host) {
             return None;
@@ -152,7 +155,7 @@ impl Graph {
         }
     }
 
-    /// The Crawl-delay of a host's robots.txt; hosts without one have no say.
+    /// Returns the Crawl-delay in a host's robots.txt, if it names one.
     pub fn crawl_delay_seconds(&self, host: u32) -> Option<u32> {
         let hash = self.draw(RULES, host, 1);
         let says = matches!(self.rules(host), Rules::Open | Rules::Private)
@@ -165,15 +168,15 @@ impl Graph {
             && chance(self.draw(RULES, host, 2), self.spec.sitemap_fraction)
     }
 
-    /// The pages that only the host's sitemap lists.
+    /// Returns the pages that only the host's sitemap lists.
     pub fn orphans(&self, host: u32) -> impl Iterator<Item = Place> {
         let layout = self.layout(host);
         let pages = layout.start(Kind::Orphan)..layout.end(Kind::Orphan);
         pages.map(move |page| Place { host, page, kind: Kind::Orphan })
     }
 
-    /// Where a redirect points: a page that nothing else points at, another redirect (a chain of
-    /// two), or a page of some other host.
+    /// Returns the target of a redirect: a page that nothing else points at, another redirect (a
+    /// chain of two), or a page of any host.
     pub fn redirect_target(&self, from: Place) -> Place {
         debug_assert_eq!(from.kind, Kind::Redirect);
         let layout = self.layout(from.host);
@@ -188,8 +191,8 @@ impl Graph {
         }
     }
 
-    /// The page whose bytes this one repeats, or whose words it varies; itself for all others.
-    /// A press page has no original: copies share their [`Graph::body_key`].
+    /// Returns the page whose bytes this one repeats, or whose words it varies; any other page is
+    /// its own original. A press page has no original: its copies share their [`Graph::body_key`].
     pub fn original(&self, place: Place) -> Place {
         if !matches!(place.kind, Kind::Print | Kind::Variant) {
             return place;
@@ -203,7 +206,8 @@ impl Graph {
         Place { host: place.host, page, kind: Kind::Content }
     }
 
-    /// Another URL serves this content page's bytes: its links must mean the same from there.
+    /// Reports whether another URL serves this content page's bytes. If so, its links must mean the
+    /// same from there.
     pub fn has_twin(&self, place: Place) -> bool {
         let layout = self.layout(place.host);
         let twins = layout.count(Kind::Print) + layout.count(Kind::Variant);
@@ -213,7 +217,8 @@ impl Graph {
         }
     }
 
-    /// Equal for URLs with equal bodies (variants have their original's: they differ by a stamp).
+    /// Returns a key that is equal for URLs with equal bodies. A variant has the key of its
+    /// original, from which it differs by a stamp.
     pub fn body_key(&self, place: Place) -> u64 {
         if place.kind == Kind::Press {
             let draw = self.draw(GROUP, place.host, place.page);
@@ -223,7 +228,8 @@ impl Graph {
         self.draw(BODY, original.host, original.page)
     }
 
-    /// Appends what a page of `page_bytes` links to: navigation, the tree, then far and familiar.
+    /// Appends the links of a page of `page_bytes`: navigation, the tree, then far and familiar
+    /// pages.
     pub fn links(&self, place: Place, page_bytes: usize, out: &mut Vec<Place>) {
         let place = self.original(place);
         let layout = self.layout(place.host);
@@ -260,7 +266,7 @@ impl Graph {
         }
     }
 
-    /// The links that make every URL reachable.
+    /// Appends the links that make every URL reachable.
     fn push_tree(&self, place: Place, layout: &Layout, out: &mut Vec<Place>) {
         let content = layout.end(Kind::Content);
         if place.kind == Kind::Denied {
@@ -306,7 +312,8 @@ impl Graph {
         Place { host, page, kind }
     }
 
-    /// Rounds each kind's share up or down by a draw, so that small hosts have their part as well.
+    /// Divides a host's page numbers among the kinds. Each kind's share is rounded up or down by a
+    /// draw, so that small hosts get some of each kind as well.
     fn layout(&self, host: u32) -> Layout {
         let spec = &self.spec;
         let total = self.page_count(host);
@@ -388,18 +395,20 @@ impl Layout {
     }
 }
 
-/// The children of `parent` in the tree where 0 is the root and `n` hangs on `n / FANOUT`.
+/// Returns the children of `parent` in a tree with root 0, where the parent of `n` is `n / FANOUT`.
 fn children(parent: u32, count: u32) -> impl Iterator<Item = u32> {
     let first = (u64::from(parent) * FANOUT).max(1);
     let end = ((u64::from(parent) + 1) * FANOUT).min(u64::from(count));
     (first..end).map(|child| child as u32)
 }
 
-/// One URL for each host, the rest by weight; host 0 takes what rounding leaves.
+/// Gives each host one URL and divides the rest by weight. The first hosts get one more each, until
+/// what rounding left is used up.
 fn split_pages(spec: &WebSpec) -> Vec<u32> {
     let weight = |host: u32| match spec.split {
         Split::Even => 1.0,
-        // Pareto with alpha 1.2, the largest host at most a thousand times the smallest.
+        // Pareto with alpha 1.2; the largest host has at most a thousand times the smallest one's
+        // weight.
         Split::Skewed => {
             let draw = unit(mix(mix(spec.seed, SPLIT), u64::from(host)));
             (1.0 - draw).powf(-1.0 / 1.2).min(1_000.0)
@@ -411,7 +420,8 @@ fn split_pages(spec: &WebSpec) -> Vec<u32> {
         (0..spec.host_count).map(|host| 1 + (spread * weight(host) / total) as u32).collect();
     let given: u64 = counts.iter().map(|&count| u64::from(count)).sum();
     let mut left = spec.page_count.saturating_sub(given);
-    // Fewer than one URL a host is left: floors lose less than one each.
+    // Rounding down loses less than one URL for each host, so one more for each of the first hosts
+    // suffices.
     for count in counts.iter_mut() {
         if left == 0 {
             break;

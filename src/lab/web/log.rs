@@ -1,23 +1,29 @@
-//! The request log: one line a request, by which a crawl is judged. The crawler has no hand in it.
+//! The request log: one line for each request. Crawls are judged by it, and the crawler does not
+//! write it.
+//!
+//! Each core has a log of its own. A line has these columns, separated by single spaces:
 //!
 //! ```text
 //! start sent end fate peer local scheme host path status [retry-after=V] [location=V] [body=V]
 //! ```
 //!
-//! separated by single spaces. Times are monotonic nanoseconds. `start` is when the request's first
-//! byte came, `sent` when its answer's first byte went out, so that no client knows it earlier,
-//! `end` when all of it was handed over: fate `whole`. Fate `cut` is a connection that ended in the
-//! answer, `unsent` one that ended before it. `status` is the answer's, meant or sent. What the
-//! answer told the client that binds it follows as it was sent: Retry-After, Location, and of a
-//! robots.txt, wherever it lies, the body without framing, cut at [`WEB_LOG_BODY_BYTES_MAX`].
+//! Times are monotonic nanoseconds. `start` is when the request's first byte came. `sent` is when
+//! the answer's first byte went out, so no client can have seen the answer earlier. `end` is when
+//! all of the answer was handed over: then the fate is `whole`. The fate is `cut` if the connection
+//! ended during the answer, and `unsent` if it ended before it. `status` is the status of the
+//! answer, sent or only planned. Then follow the parts of the answer that oblige the client, as
+//! they were sent: Retry-After, Location, and for a robots.txt (at any path) the body without
+//! framing, cut at [`WEB_LOG_BODY_BYTES_MAX`].
 //!
-//! Text has spaces, backslashes and all bytes outside printable ASCII as `\xHH`; an empty one is
-//! `\x`. Lines stand in the order in which requests ended. A line that begins with `#` is a remark:
-//! `# clock MONOTONIC_NS UNIX_NS` says what time it was when the server began.
+//! In text columns, spaces, backslashes and all bytes outside printable ASCII are written as
+//! `\xHH`; an empty text is `\x`. Lines are in the order in which requests ended. A line that
+//! begins with `#` is a remark: `# clock MONOTONIC_NS UNIX_NS` says what time it was when the
+//! server began.
 //!
 //! A line is drafted when its request is read and finished when its [`Draft`] is dropped, so that a
 //! request whose answer never ends is in the log as well. Lines gather in a buffer and go to a
-//! [`LogSink`] when it is full, at intervals and at the end: no request waits for a file.
+//! [`LogSink`] when the buffer is full, at intervals and at the end, so no request waits for a
+//! file.
 
 use crate::base::Time;
 use crate::base::limits::{
@@ -30,46 +36,47 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Where whole lines go.
+/// The destination of complete lines.
 pub trait LogSink {
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
-/// One core's log. Drop flushes; so does [`RequestLog::flush`], which also tells of errors.
+/// One core's log. Dropping it flushes the lines; [`RequestLog::flush`] does so too, and returns
+/// errors.
 pub struct RequestLog {
     buffer: Vec<u8>,
     sink: Box<dyn LogSink>,
-    /// Buffers of drafts that ended, for the next ones.
+    /// Buffers of drafts that have ended, kept for the next drafts.
     spares: Vec<Vec<u8>>,
-    /// The first error of the sink; after it, lines are counted as lost.
+    /// The first error of the sink. Lines that the sink refuses are counted as lost.
     failure: Option<io::Error>,
     line_count: u64,
     lost_count: u64,
 }
 
-/// Who asked whom for what, and the answer meant for it.
+/// What a client asked for, the two addresses, and the planned status of the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     pub at: Time,
     pub peer: SocketAddr,
     pub local: SocketAddr,
     pub is_https: bool,
-    /// As the client sent it, with its port if it sent one.
+    /// The Host field as the client sent it, with its port if it sent one.
     pub host: &'a str,
     pub path: &'a str,
     pub status: u16,
 }
 
-/// The line of a request that is being answered. Dropped, it is finished: as unsent or cut, unless
-/// [`Draft::deliver`] was called.
+/// The line of a request that is being answered. Dropping it writes the line, as unsent or cut
+/// unless [`Draft::deliver`] was called.
 pub struct Draft<'l, C: Clock> {
     log: &'l RefCell<RequestLog>,
     clock: &'l C,
     at: Time,
-    /// When the answer's first byte went out.
+    /// When the first byte of the answer went out.
     sent: Option<Time>,
     is_whole: bool,
-    /// From the peer on.
+    /// The line's columns from the peer on.
     line: Vec<u8>,
 }
 
@@ -81,14 +88,14 @@ pub enum Fate {
     Whole,
 }
 
-/// What a line says.
+/// One line of the log, read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// When the first byte of the request came.
     pub at: Time,
-    /// When the first byte of the answer went out; if none did, the end.
+    /// When the first byte of the answer went out; equal to `end` if none did.
     pub sent: Time,
-    /// When the answer had been handed over, or could not be any more.
+    /// When the answer had been handed over, or could not be handed over any more.
     pub end: Time,
     pub fate: Fate,
     pub peer: SocketAddr,
@@ -99,7 +106,7 @@ pub struct Entry {
     pub status: u16,
     pub retry_after: Option<String>,
     pub location: Option<String>,
-    /// Of a robots.txt.
+    /// The body of a robots.txt.
     pub body: Option<Vec<u8>>,
 }
 
@@ -115,7 +122,7 @@ impl RequestLog {
         }
     }
 
-    /// For a web that nobody judges.
+    /// Makes a log that discards its lines, for a web by which nothing is judged.
     pub fn none() -> RequestLog {
         struct Nowhere;
         impl LogSink for Nowhere {
@@ -126,13 +133,14 @@ impl RequestLog {
         RequestLog::new(Nowhere)
     }
 
-    /// Says what time it is, so that a date in an answer can be compared with the lines' times.
+    /// Writes a remark that says what time it is, so that a date in an answer can be compared with
+    /// the lines' times.
     pub fn remark_clock(&mut self, clock: &impl Clock) {
         // Writing to a Vec does not fail.
         let _ = writeln!(self.buffer, "# clock {} {}", clock.now().0, clock.wall().0);
     }
 
-    /// Hands all lines to the sink; the first error it ever had, once.
+    /// Hands all lines to the sink. Returns the first error that the sink ever had, once.
     pub fn flush(&mut self) -> io::Result<()> {
         self.pass_on();
         self.failure.take().map_or(Ok(()), Err)
@@ -142,7 +150,8 @@ impl RequestLog {
         self.line_count
     }
 
-    /// Lines that the sink did not take: the log is not whole, and proves nothing.
+    /// Returns how many lines the sink did not take. If there are any, the log is incomplete and
+    /// proves nothing.
     pub fn lost_count(&self) -> u64 {
         self.lost_count
     }
@@ -197,14 +206,14 @@ impl<'l, C: Clock> Draft<'l, C> {
         Draft { log, clock, at: asked.at, sent: None, is_whole: false, line }
     }
 
-    /// The answer's first byte is about to go out.
+    /// Notes that the first byte of the answer is about to go out.
     pub fn begin(&mut self) {
         self.sent = Some(self.clock.now());
     }
 
-    /// Takes down what binds the client in an answer: fields of its head and, if it `has_rules`,
-    /// the body behind it, which must be without transfer or content coding. An answer without a
-    /// readable head says nothing.
+    /// Writes into the line what obliges the client in an answer: fields of its head and, if it
+    /// `has_rules`, the body that follows, which must be without transfer or content coding. From
+    /// an answer without a readable head nothing is written.
     pub fn tell(&mut self, answer: &[u8], has_rules: bool) {
         let mut headers = [httparse::EMPTY_HEADER; WEB_REQUEST_HEADER_COUNT_MAX];
         let mut head = httparse::Response::new(&mut headers);
@@ -223,7 +232,7 @@ impl<'l, C: Clock> Draft<'l, C> {
         }
     }
 
-    /// The answer has been handed over, all of it.
+    /// Notes that the whole answer has been handed over, and finishes the line.
     pub fn deliver(mut self) {
         self.is_whole = true;
     }
@@ -258,7 +267,7 @@ impl Fate {
 }
 
 impl Entry {
-    /// Reads a line back; `None` if it is not one.
+    /// Reads a line back; returns `None` if it is not a request's line.
     pub fn parse(line: &str) -> Option<Entry> {
         let mut columns = line.split(' ');
         let mut column = || columns.next();
@@ -293,7 +302,7 @@ impl Entry {
     }
 }
 
-/// A file that whole lines are appended to.
+/// A file to which complete lines are appended.
 pub struct FileSink(pub std::fs::File);
 
 impl LogSink for FileSink {
@@ -302,7 +311,7 @@ impl LogSink for FileSink {
     }
 }
 
-/// Lines in memory, for simulation: clones are the same memory.
+/// Lines in memory, for simulation. Clones share the same memory.
 #[derive(Clone, Default)]
 pub struct MemorySink(Rc<RefCell<Vec<u8>>>);
 
@@ -311,7 +320,7 @@ impl MemorySink {
         String::from_utf8_lossy(&self.0.borrow()).into_owned()
     }
 
-    /// All lines that were flushed so far.
+    /// Returns all lines that were flushed so far.
     pub fn entries(&self) -> Vec<Entry> {
         self.text().lines().filter_map(Entry::parse).collect()
     }
@@ -324,7 +333,7 @@ impl LogSink for MemorySink {
     }
 }
 
-/// Never empty: an empty field is `\x`.
+/// Appends an escaped field. The result is never empty: an empty field becomes `\x`.
 fn push_escaped(field: &[u8], out: &mut Vec<u8>) {
     if field.is_empty() {
         out.extend_from_slice(b"\\x");

@@ -1,19 +1,19 @@
-//! The synthetic web: a whole web from a seed, behind real sockets (`nephila web`) and in
+//! The synthetic web: a whole web made from a seed, behind real sockets (`nephila web`) and in
 //! simulation.
 //!
-//! The brain ([`Web`]) does no I/O: requests and questions in, bytes and addresses out. What a URL
-//! is ([`graph`]), what it is called ([`names`]), and what it says ([`page`], [`text`]) is computed
-//! from the seed when asked for, so the web may have ten million pages and no memory for any.
-//! [`truth`] walks the same graph and says what a perfect crawl of it would fetch. [`weather`] is
-//! how hosts change their ways over time.
+//! The brain ([`Web`]) does no I/O: requests and questions come in, bytes and addresses go out.
+//! What a URL is ([`graph`]), its name ([`names`]) and its text ([`page`], [`text`]) are computed
+//! from the seed when asked for, so the web may have ten million pages and needs no memory for any
+//! of them. [`truth`] walks the same graph and lists what a perfect crawl would fetch. [`weather`]
+//! says how hosts change their behaviour over time.
 //!
 //! The [`server`] puts the brain behind the seam's streams and datagrams, with [`tls`] where asked,
 //! and keeps the [`log`] by which a crawl is judged: who asked for what, when, at which address.
 //!
-//! [`hostile`] hosts stand beside the ordinary ones where the spec asks for them.
+//! [`hostile`] hosts are served beside the ordinary ones if the spec asks for them.
 //!
-//! Invariant: one spec, one web. Equal specs give equal bytes on every core and in both worlds.
-//! A core has its own `Web`; nothing is shared.
+//! Invariant: a spec determines the web. Equal specs give equal bytes on every core, over real
+//! sockets and in simulation. Each core has its own `Web`; nothing is shared.
 
 pub mod bodies;
 mod brain;

@@ -1,7 +1,8 @@
-//! Names of the synthetic web: hosts, addresses and paths, made from numbers and read back to them.
+//! The names of the synthetic web: hosts, addresses and paths. They are made from numbers, and
+//! numbers are read back from them.
 //!
-//! Nothing is looked up in a table: a name is read by finding the number in it, and accepted only
-//! if the number gives that very name again.
+//! There is no table of names. To read a name, this module finds the number in it, makes the name
+//! of that number, and accepts the name only if both are equal.
 
 use crate::base::text;
 use crate::lab::web::Web;
@@ -9,21 +10,21 @@ use crate::lab::web::chance::{mix, scale};
 use crate::lab::web::graph::{Kind, Place};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Parameters that links carry for someone's statistics. A server ignores them, as real ones do;
-/// a crawler that keeps them fetches pages twice.
+/// Query parameters that links carry for someone's statistics. The server ignores them, as real
+/// servers do; a crawler that keeps them fetches pages twice.
 const TRACKING: [&str; 3] = ["utm_", "gclid", "fbclid"];
-/// Last octets in use: 1 to 254.
+/// How many last octets are in use: 1 to 254.
 const ADDRESSES_PER_NET: u32 = 254;
 
 impl Web {
-    /// `h000123.site30.test`
+    /// Returns a host's name, for example `h000123.site30.test`.
     pub fn host_name(&self, host: u32) -> String {
         let mut out = Vec::with_capacity(32);
         self.push_host(host, &mut out);
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// The host with this name, without a port, in any case.
+    /// Returns the host with this name (without a port), whatever the case of its letters.
     pub fn host_index(&self, name: &str) -> Option<u32> {
         let name = name.strip_suffix('.').unwrap_or(name).as_bytes();
         let (first, digits) = name.split_first()?;
@@ -46,7 +47,7 @@ impl Web {
         )
     }
 
-    /// The first host at an address of this web.
+    /// Returns the first host at an address of this web.
     pub fn host_at(&self, address: IpAddr) -> Option<u32> {
         let IpAddr::V4(v4) = address else { return None };
         let [first, second, third, last] = v4.octets().map(u32::from);
@@ -59,7 +60,7 @@ impl Web {
         u32::try_from(host).ok().filter(|host| *host < self.spec().host_count)
     }
 
-    /// Where a crawl starts; from here all is reachable.
+    /// Returns the URL where a crawl starts.
     pub fn seed_url(&self) -> String {
         self.url(self.graph().root(0))
     }
@@ -71,7 +72,7 @@ impl Web {
         String::from_utf8_lossy(&out).into_owned()
     }
 
-    /// The URL that a request target of a host means, whatever tracking it carries.
+    /// Returns the place that a request target of a host means, without its tracking parameters.
     pub fn locate(&self, host: u32, target: &str) -> Option<Place> {
         if TRACKING.iter().any(|name| target.contains(name)) {
             return self.locate_exact(host, &without_tracking(target));
@@ -120,14 +121,15 @@ impl Web {
         self.push_site(host / self.spec().hosts_per_site, out);
     }
 
-    /// The registrable domain: `site30.test`.
+    /// Appends the registrable domain, for example `site30.test`.
     pub(super) fn push_site(&self, site: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(b"site");
         push_number(site, out);
         out.extend_from_slice(b".test");
     }
 
-    /// The path and query of a URL, in normal form. Its last number is the page's own.
+    /// Appends the path and query of a URL, in normal form. The last number in it is the page's
+    /// number.
     pub(super) fn push_path(&self, place: Place, out: &mut Vec<u8>) {
         let section: &[u8] = match place.kind {
             Kind::Content => return self.push_content_path(place, out),
@@ -197,12 +199,13 @@ impl Web {
     }
 }
 
-/// Exchanges the two parameters of a query: another URL that means the same page.
+/// Exchanges the two parameters of a query, which gives another URL for the same page.
 pub(super) fn turn_query(path: &mut [u8]) {
     let find = |byte| path.iter().position(|other| *other == byte);
     if let (Some(question), Some(joint)) = (find(b'?'), find(b'&')) {
         let (first_bytes, query) = (joint - question - 1, &mut path[question + 1..]);
-        // `id=1&view=full`, turned by a byte more than the first has, is `view=full` and `id=1&`.
+        // Rotated by one byte more than its first parameter has, `id=1&view=full` is
+        // `view=fullid=1&`; the second rotation moves the `&` between them.
         query.rotate_left(first_bytes + 1);
         let joint = query.len() - first_bytes - 1;
         query[joint..].rotate_right(1);
@@ -213,14 +216,14 @@ pub(super) fn push_number(number: u32, out: &mut Vec<u8>) {
     text::push_number(out, number.into());
 }
 
-/// With leading zeros, up to ten digits.
+/// Appends a number with leading zeros, up to ten digits.
 pub(super) fn push_padded(number: u32, width: u32, out: &mut Vec<u8>) {
     let digits = number.checked_ilog10().unwrap_or(0) + 1;
     out.extend_from_slice(&b"0000000000"[..width.saturating_sub(digits).min(10) as usize]);
     push_number(number, out);
 }
 
-/// Leading zeros pass: the caller compares the whole name.
+/// Reads a number. Leading zeros are accepted, because the caller compares the whole name.
 fn number(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || digits.len() > 10 {
         return None;

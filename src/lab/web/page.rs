@@ -1,8 +1,9 @@
-//! A page's bytes: markup, links and pooled paragraphs, a pure function of the page's body key.
+//! A page's bytes: markup, links and pooled paragraphs. They are a pure function of the page's body
+//! key.
 //!
 //! A page is exactly as long as the size drawn for it, unless its links alone are longer. It also
-//! carries bait: hrefs in a script and in a comment that no parser may take for links. They lead
-//! nowhere (404), so following one shows in the server's log.
+//! carries bait: hrefs in a script and in a comment, which a parser must not take for links. They
+//! lead nowhere (404), so the server's log shows when a crawler follows one.
 
 use crate::base::limits::WEB_PAGE_BYTES_MAX;
 use crate::lab::web::Web;
@@ -10,7 +11,7 @@ use crate::lab::web::chance::{Dice, mix, normal};
 use crate::lab::web::graph::{Kind, Place};
 use crate::lab::web::names::{push_number, turn_query};
 
-/// A pooled paragraph in a finished page: where it is and which.
+/// A pooled paragraph in a finished page: where it starts, and which paragraph it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pasted {
     pub start: usize,
@@ -24,14 +25,15 @@ const HEAD: &[u8] = b"<meta name=\"viewport\" content=\"width=device-width\">\n\
 const TAIL: &[u8] =
     b"</article></main>\n<footer><small>A page of the synthetic web.</small></footer>\n\
 </body>\n</html>\n";
-/// What a link and its markup take, about: only decides how links spread between paragraphs.
+/// About how many bytes a link and its markup take. It only decides how links spread between
+/// paragraphs.
 const LINK_BYTES: usize = 90;
 const NAV_COUNT: usize = 9;
-/// A number and two of the longest words.
+/// The bytes that every stamp takes: room for a number and two of the longest words.
 const STAMP_BYTES: usize = 64;
 
 impl Web {
-    /// The size drawn for a page.
+    /// Returns the size drawn for a page.
     pub fn page_bytes(&self, place: Place) -> usize {
         let spec = self.spec();
         if spec.page_bytes_sigma == 0.0 {
@@ -41,7 +43,7 @@ impl Web {
         ((self.page_bytes_median() * draw.exp()) as usize).min(WEB_PAGE_BYTES_MAX)
     }
 
-    /// Appends the page's HTML, and where pooled paragraphs stand in what was appended.
+    /// Appends the page's HTML to `out`, and to `pasted` where pooled paragraphs are in it.
     pub fn push_page(&self, place: Place, out: &mut Vec<u8>, pasted: &mut Vec<Pasted>) {
         let start = out.len();
         let key = self.graph().body_key(place);
@@ -103,7 +105,7 @@ impl Web {
         out.extend_from_slice(HEAD);
     }
 
-    /// The heading and its stamp: all that a variant changes.
+    /// Appends the heading and its stamp, which are all that a variant changes.
     fn push_stamp(&self, place: Place, dice: &mut Dice, out: &mut Vec<u8>) {
         out.extend_from_slice(b"<h1>");
         self.push_words(4, Dice::new(dice.roll()), out);
@@ -113,7 +115,7 @@ impl Web {
         push_number(edition, out);
         out.push(b' ');
         self.push_words(2, Dice::new(mix(dice.roll(), edition.into())), out);
-        // All editions are of one length, so the rest of the page fits as it did.
+        // All editions have one length, so the rest of the page stays the same.
         debug_assert!(out.len() <= end);
         out.resize(end, b' ');
         out.extend_from_slice(b"</p>\n");
@@ -128,7 +130,7 @@ impl Web {
         }
     }
 
-    /// Exactly `count` bytes that render as text or not at all.
+    /// Appends exactly `count` bytes that render as text or not at all.
     fn push_filling(&self, count: usize, out: &mut Vec<u8>) {
         const WRAP: usize = b"<p></p>\n".len();
         if count <= WRAP {
@@ -140,12 +142,12 @@ impl Web {
     }
 }
 
-/// Writes links of one page, each in some form that means the same URL.
+/// Writes the links of one page, each in one of the forms that mean the same URL.
 struct Hrefs<'a> {
     web: &'a Web,
     from_host: u32,
-    /// Directories above the page's own path; `None` where relative links would not be safe,
-    /// because the same bytes are served elsewhere.
+    /// How many directories are above the page's own path. `None` where relative links would not be
+    /// safe, because the same bytes are served elsewhere.
     depth: Option<usize>,
     dice: Dice,
     path: Vec<u8>,
@@ -161,12 +163,12 @@ impl<'a> Hrefs<'a> {
             let end = path.iter().position(|&byte| byte == b'?').unwrap_or(path.len());
             path[..end].iter().filter(|&&byte| byte == b'/').count() - 1
         });
-        // A press page is at home nowhere: all its links name their host.
+        // A press page is served by several hosts, so all its links name their host.
         let from_host = if place.kind == Kind::Press { u32::MAX } else { place.host };
         Hrefs { web, from_host, depth, dice: Dice::new(mix(key, 13)), path }
     }
 
-    /// `<a href="...">words</a>`
+    /// Appends a link: `<a href="...">words</a>`.
     fn push(&mut self, to: Place, out: &mut Vec<u8>) {
         let roll = self.dice.roll();
         self.path.clear();
@@ -197,7 +199,7 @@ impl<'a> Hrefs<'a> {
         out.extend_from_slice(b"</a>");
     }
 
-    /// The link up to its path and query.
+    /// Appends the URL of a link in one of its forms, without tracking parameters and fragment.
     fn push_reference(&mut self, to: Place, form: u64, out: &mut Vec<u8>) {
         let varied = self.web.spec().varied_links;
         let away = to.host != self.from_host;
@@ -241,7 +243,7 @@ impl<'a> Hrefs<'a> {
     }
 }
 
-/// Paths of this web hold one character that an attribute escapes.
+/// Appends a path escaped for an attribute. `&` is the only such character in paths of this web.
 pub(super) fn push_escaped(path: &[u8], out: &mut Vec<u8>) {
     match path.iter().position(|&byte| byte == b'&') {
         None => out.extend_from_slice(path),

@@ -1,5 +1,5 @@
 //! Plays a hostile answer on a connection: its bytes, its pauses, its end. The log's draft of the
-//! request says how far it came.
+//! request records how far the answer came.
 
 use crate::base::limits::WEB_IDLE_MS_MAX;
 use crate::io::{Clock, NetError, deadline_in_ms};
@@ -7,8 +7,8 @@ use crate::lab::web::connection::{Transport, wait};
 use crate::lab::web::hostile::{End, Script, Step};
 use crate::lab::web::log::Draft;
 
-/// Plays `script` to its end, or to where the client has had enough: then the draft is cut there.
-/// What the client sends meanwhile waits in `inbox`.
+/// Plays `script` to its end. If the client leaves before the end, the draft is cut there. Bytes
+/// that the client sends meanwhile go to `inbox`.
 pub(super) async fn play<C: Clock>(
     script: Script,
     transport: &mut impl Transport,
@@ -28,7 +28,7 @@ pub(super) async fn play<C: Clock>(
         };
         for _ in 0..count {
             if pause_ms > 0 {
-                // A client that leaves ends the play at once, so that the log is whole.
+                // A client that leaves ends the script at once, so that the log is complete.
                 wait(transport, inbox, clock, deadline_in_ms(clock, pause_ms.into())).await?;
             }
             bytes = transport.send(bytes, deadline_in_ms(clock, WEB_IDLE_MS_MAX)).await?;
@@ -46,7 +46,7 @@ pub(super) async fn play<C: Clock>(
     Ok(script.end)
 }
 
-/// Says nothing until the client leaves, or has been silent for too long itself.
+/// Receives and sends nothing until the client leaves or has been silent for too long itself.
 pub(super) async fn stare(transport: &mut impl Transport, clock: &impl Clock) {
     let mut inbox = Vec::new();
     let mut deadline = deadline_in_ms(clock, WEB_IDLE_MS_MAX);

@@ -1,7 +1,7 @@
-//! Responses as bytes: head, then the body as it is, chunked, as gzip, or both.
+//! Responses as bytes: the head, then the body as it is, chunked, as gzip, or both.
 //!
-//! A plain body is written straight behind its head: the space for Content-Length is left blank and
-//! filled in after. gzip bodies are pasted from paragraphs that were deflated once.
+//! A plain body is written directly behind its head: Content-Length is left blank at first and
+//! filled in afterwards. gzip bodies are put together from paragraphs that were deflated once.
 
 use crate::base::WallTime;
 use crate::lab::web::Web;
@@ -11,7 +11,7 @@ use crate::lab::web::names::{push_number, push_padded};
 use crate::lab::web::page::Pasted;
 
 const LENGTH_WIDTH: usize = 10;
-/// A stored deflate block holds at most this (RFC 1951 3.2.4).
+/// How many bytes a stored deflate block can hold (RFC 1951 3.2.4).
 const STORED_BYTES_MAX: usize = 65_535;
 const CHUNK_BYTES_MAX: u32 = 8_192;
 
@@ -66,7 +66,7 @@ impl Web {
         out.extend_from_slice(&remark);
     }
 
-    /// Status line and header fields, but for the body's framing and the empty line.
+    /// Appends the status line and the header fields, except the body's framing and the empty line.
     fn push_status(&self, reply: &Reply, out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 ");
         push_number(reply.status.into(), out);
@@ -146,8 +146,8 @@ impl Web {
         }
     }
 
-    /// One gzip member (RFC 1952): stored blocks for what is the page's own, deflated ones for what
-    /// is pooled.
+    /// Appends one gzip member (RFC 1952): stored blocks for the page's own text, deflated blocks
+    /// for pooled paragraphs.
     fn push_gzip(&self, plain: &[u8], pasted: &[Pasted], out: &mut Vec<u8>) {
         out.extend_from_slice(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
         let mut at = 0;
@@ -174,7 +174,7 @@ fn push_stored(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Chunks of all sizes: cuts fall anywhere, in tags and in words.
+/// Appends a body in chunks of random sizes, so that cuts fall anywhere, in tags and in words.
 fn push_chunks(body: &[u8], out: &mut Vec<u8>) {
     let mut dice = Dice::new(mix(body.len() as u64, 30));
     let mut rest = body;
@@ -190,7 +190,7 @@ fn push_chunks(body: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n\r\n");
 }
 
-/// An IMF-fixdate (RFC 9110 5.6.7).
+/// Appends an IMF-fixdate (RFC 9110 5.6.7).
 fn push_date(at: WallTime, out: &mut Vec<u8>) {
     const DAYS: [&[u8]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
     const MONTHS: [&[u8]; 12] = [
@@ -225,7 +225,7 @@ fn push_hex(number: u64, width: u32, out: &mut Vec<u8>) {
     out.extend(nibbles.map(|nibble| b"0123456789abcdef"[nibble]));
 }
 
-/// Right-aligned: leading blanks are optional white space (RFC 9110 5.6.3).
+/// Fills in a length, right-aligned. Blanks before it are optional white space (RFC 9110 5.6.3).
 fn fill_length(field: &mut [u8], mut length: usize) {
     for digit in field.iter_mut().rev() {
         *digit = b'0' + (length % 10) as u8;

@@ -1,4 +1,4 @@
-//! robots.txt of the synthetic hosts.
+//! The robots.txt files of the synthetic hosts.
 
 use crate::lab::web::Web;
 use crate::lab::web::chance::mix;
@@ -7,7 +7,7 @@ use crate::lab::web::names::push_number;
 use crate::lab::web::weather::Edition;
 
 impl Web {
-    /// The rules in one of the ways that people write them.
+    /// Appends a host's rules, in one of the ways that people write them.
     pub(super) fn push_robots(&self, host: u32, edition: Edition, out: &mut Vec<u8>) {
         let style = mix(mix(self.spec().seed, 40), u64::from(host)) % 3;
         out.extend_from_slice(match style {

@@ -1,8 +1,8 @@
-//! The synthetic web behind the seam: listeners for HTTP and HTTPS, and a name server on UDP and
-//! TCP.
+//! The server of the synthetic web: listeners for HTTP and HTTPS, and a name server on UDP and TCP.
 //!
-//! Generic over the world, so the same code stands behind real sockets and in simulation. A core
-//! has its own server, web and log; cores that share a port each listen on it.
+//! It is generic over the world, so the same code runs over real sockets and in simulation.
+//! Connections and DNS questions come in, the brain's answers go out, and each request goes into
+//! the log. Each core has its own server, web and log; cores that share a port each listen on it.
 
 use crate::base::Time;
 use crate::base::limits::{WEB_IDLE_MS_MAX, WEB_LOG_FLUSH_MS};
@@ -18,10 +18,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// After a refusal for want of descriptors: long enough for a connection to end.
+/// The pause after the system has no descriptor left: long enough for a connection to end.
 const ACCEPT_PAUSE_MS: u64 = 10;
 
-/// Cheap to clone: clones are the same server.
+/// One core's server. Clones are cheap and are the same server.
 pub struct Server<W> {
     world: W,
     desk: Rc<Desk>,
@@ -46,7 +46,7 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
     /// Serves plain HTTP until the listener fails.
     pub async fn serve(&self, listener: W::Listener) -> NetError {
         self.accept(listener, |server, stream| async move {
-            // A client that vanishes is no event: its requests are in the log.
+            // An error here means that the client has gone; its requests are in the log.
             let _ = server.desk.converse(Plain(stream), &server.world).await;
         })
         .await
@@ -73,7 +73,8 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
             match socket.receive(Time::NEVER).await {
                 Ok((message, from)) => {
                     let reply = self.desk.web.reply_dns(&message, Carrier::Udp, self.world.now());
-                    // A lost answer is the network's right; the client asks again.
+                    // A lost answer is ignored, as the network may lose any datagram: the client
+                    // asks again.
                     if let Some((answer, from_elsewhere)) = reply {
                         let _ = if from_elsewhere {
                             let other_port = SocketAddr::new(socket.local().ip(), 0);
@@ -84,7 +85,7 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
                         };
                     }
                 }
-                // What the kernel tells of an earlier answer's fate.
+                // The kernel reports the fate of an earlier answer; the socket still works.
                 Err(NetError::Refused | NetError::Reset | NetError::TimedOut) => {}
                 Err(error) => return error,
             }
@@ -99,7 +100,8 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
         .await
     }
 
-    /// Hands the log's lines on at intervals; for worlds that go on until someone stops them.
+    /// Flushes the log at intervals, in a world that goes on until someone stops it. Returns the
+    /// first error.
     pub async fn keep_log(&self) -> io::Error {
         loop {
             self.world.sleep_until(deadline_in_ms(&self.world, WEB_LOG_FLUSH_MS)).await;
@@ -113,7 +115,7 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
         self.desk.log.borrow_mut().flush()
     }
 
-    /// Requests whose answer has ended so far.
+    /// Returns how many requests have ended so far, with or without an answer.
     pub fn request_count(&self) -> u64 {
         self.desk.log.borrow().line_count()
     }
@@ -130,7 +132,7 @@ impl<W: Net + Clock + Spawn + Clone + 'static> Server<W> {
                     let pause_end = deadline_in_ms(&self.world, ACCEPT_PAUSE_MS);
                     self.world.sleep_until(pause_end).await;
                 }
-                // The client was gone before it was accepted.
+                // The client left before it was accepted.
                 Err(NetError::Reset | NetError::Closed | NetError::TimedOut) => {}
                 Err(error) => return error,
             }

@@ -1,9 +1,10 @@
 //! Sitemaps of the synthetic hosts.
 //!
-//! An honest one lists its host's content pages, which links reach as well, and its orphans, which
-//! nothing else leads to. With `hostile_sitemaps`, `/sitemap.xml` is an index of the tricks that a
-//! reader must survive, with the honest list among them; the orphans are in a file that lies on the
-//! next host, which robots.txt names as well. Whoever reads all of it learns of the same pages.
+//! An honest sitemap lists its host's content pages, which links reach as well, and its orphans,
+//! which nothing else leads to. With `hostile_sitemaps`, `/sitemap.xml` is an index of the tricks
+//! that a reader must survive, with the honest list among them; the orphans are in a file on the
+//! next host, which robots.txt names as well. A reader of all these files learns of the same pages
+//! as from an honest sitemap.
 
 use crate::lab::web::Web;
 use crate::lab::web::graph::Kind;
@@ -13,9 +14,10 @@ use flate2::write::GzEncoder;
 use std::io::Write;
 
 const SITEMAP_PAGE_COUNT_MAX: u32 = 1_000;
-/// More than the protocol allows a sitemap, under the crawler's cap of a body.
+/// More URLs than the protocol allows in a sitemap, but fewer bytes than the crawler's limit for a
+/// body.
 const FLOOD_COUNT: u32 = 60_000;
-/// What the packed bomb unpacks to.
+/// How many bytes the gzip bomb unpacks to.
 const BOMB_BYTES: usize = 64 << 20;
 const HEAD: &[u8] = b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
@@ -26,13 +28,13 @@ pub enum SitemapPart {
     Root,
     /// The list of pages, below the index.
     Pages,
-    /// A billion laughs and an external entity.
+    /// A "billion laughs" nest of entities, and an external entity.
     Entities,
-    /// Little gzip, much XML.
+    /// A small gzip file that unpacks to much XML.
     Bomb,
-    /// An index of the next such index.
+    /// An index that names only the next such index.
     Endless(u32),
-    /// Too many URLs, all of another site.
+    /// Too many URLs, all on another site.
     Flood,
     /// The orphans of another host, which names this file in its robots.txt, and one URL of a host
     /// that does not.
@@ -40,7 +42,7 @@ pub enum SitemapPart {
 }
 
 impl SitemapPart {
-    /// Paths that a crawl may ask for as it likes.
+    /// Returns the sitemap at a path. Except for `/sitemap.xml`, only a hostile web has any.
     pub fn of(target: &str, is_hostile: bool) -> Option<SitemapPart> {
         let part = match target {
             "/sitemap.xml" => return Some(SitemapPart::Root),
@@ -73,7 +75,7 @@ impl SitemapPart {
 }
 
 impl Web {
-    /// The host that holds the sitemap of another's orphans.
+    /// Returns the host that serves the sitemap of another host's orphans.
     pub(super) fn sitemap_lender(&self, host: u32) -> u32 {
         (host + 1) % self.spec().host_count
     }
@@ -133,7 +135,8 @@ impl Web {
         out.extend_from_slice(b"</sitemapindex>\n");
     }
 
-    /// Expanded, the second URL is ten gigabytes long; the first leads to a file of the reader's.
+    /// Appends a sitemap of entities. When expanded, the second URL is ten gigabytes long; the
+    /// first leads to a file on the reader's machine.
     fn push_entities(&self, host: u32, out: &mut Vec<u8>) {
         out.extend_from_slice(HEAD);
         out.extend_from_slice(
@@ -161,7 +164,7 @@ impl Web {
         self.push_origin(host, &mut plain);
         plain.extend_from_slice(b"/behind-the-bomb</loc></url></urlset>\n");
         let mut packer = GzEncoder::new(out, Compression::best());
-        // A vector takes every byte.
+        // Writing to a Vec does not fail.
         let _ = packer.write_all(&plain).and_then(|()| packer.try_finish());
     }
 

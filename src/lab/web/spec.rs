@@ -1,81 +1,87 @@
-//! What a synthetic web is made from: its size, its seed and its temper, and the named profiles.
+//! The spec of a synthetic web: its size, its seed, how it behaves, and the named profiles.
 //!
-//! A spec is a plain value. The same spec gives the same web, byte for byte, on every core.
+//! A spec is a plain value. Equal specs give the same web, byte for byte, on every core.
 
 use crate::base::limits::{WEB_HOST_COUNT_MAX, WEB_LINK_COUNT_MAX, WEB_PAGE_BYTES_MAX};
 use crate::lab::web::weather::SPELL_SECONDS_MIN;
 use std::fmt;
 
-/// The web as numbers. Fractions are of hosts or of URLs, as their names say.
+/// A web in numbers. Fractions are of hosts or of URLs, as their names say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WebSpec {
     pub host_count: u32,
-    /// URLs of all kinds, over all hosts: pages, redirects, errors and denied ones.
+    /// URLs of all kinds, over all hosts: pages, redirects, errors and denied pages.
     pub page_count: u64,
     pub seed: u64,
     pub split: Split,
     /// Links on a page that is large enough to hold them.
     pub link_count: u32,
-    /// Of these, the ones that may be news to a crawler; the rest are the site's navigation and the
-    /// roots of well-known hosts, over and over.
+    /// How many of these links may be new to a crawler. The rest are the site's navigation and the
+    /// roots of well-known hosts, which repeat.
     pub fresh_link_count: u32,
-    /// Write the same link in many ways: relative, with fragments, tracking parameters, entities.
+    /// Writes the same link in many ways: relative, with fragments, tracking parameters, entities.
     pub varied_links: bool,
-    /// Write the parameters of half the links that have some in another order.
+    /// Writes half of the links that have query parameters with the parameters in another order.
     pub turned_queries: bool,
-    /// Log-normal: the mean, and the sigma of the underlying normal. Sigma 0: all of one size.
+    /// Page sizes are log-normal: this is the mean, and the next field is the sigma of the
+    /// underlying normal. With sigma 0 all pages have one size.
     pub page_bytes_mean: u32,
     pub page_bytes_sigma: f64,
-    /// Hosts with a robots.txt that denies `/private/`, and the part of their URLs under it.
+    /// The share of hosts with a robots.txt that denies `/private/`, and the share of their URLs
+    /// under it.
     pub robots_deny_fraction: f64,
     pub denied_page_fraction: f64,
     pub crawl_delay_fraction: f64,
-    /// Hosts without children in the host tree that deny everything, or answer robots.txt with 500.
+    /// The share of hosts that deny everything, and of those that answer robots.txt with 500. Only
+    /// hosts without children in the host tree do so.
     pub robots_closed_fraction: f64,
     pub robots_failing_fraction: f64,
     pub sitemap_fraction: f64,
-    /// URLs, of hosts with a sitemap, that nothing but the sitemap leads to.
+    /// The share of URLs, on hosts with a sitemap, that only the sitemap leads to.
     pub orphan_fraction: f64,
-    /// Sitemaps are indexes full of tricks; what there is to learn from them is the same.
+    /// Sitemaps are indexes full of tricks; the pages to learn from them are the same.
     pub hostile_sitemaps: bool,
     pub redirect_fraction: f64,
     pub duplicate_fraction: f64,
     pub near_duplicate_fraction: f64,
-    /// 404, 410, 500, and 503 with Retry-After that goes away.
+    /// The share of URLs that answer 404, 410, 500, or at times 503 with Retry-After.
     pub error_fraction: f64,
-    /// All of these are 500.
+    /// All of these URLs answer 500.
     pub errors_are_500: bool,
-    /// Log-normal as well; half of its spread belongs to the host. Zero: answer at once.
+    /// Delays are log-normal as well; half of the variance belongs to the host. With zero, answers
+    /// come at once.
     pub latency_ms_median: f64,
     pub latency_sigma: f64,
     pub gzip_fraction: f64,
     pub chunked_fraction: f64,
-    /// Responses after which the server closes, beside its limit per connection.
+    /// The share of responses after which the server closes the connection, in addition to its
+    /// limit of requests for each connection.
     pub close_fraction: f64,
-    /// How long an answer of the name server holds.
+    /// How long an answer of the name server is valid.
     pub dns_ttl_seconds: u32,
-    /// Hosts whose UDP answers are cut, so that the question must come again over TCP.
+    /// The share of hosts whose UDP answers are truncated, so that the question must come again
+    /// over TCP.
     pub dns_truncated_fraction: f64,
-    /// Addresses whose hosts change their ways over time (`weather`), and how long a spell lasts.
-    /// The hosts at all others are healthy.
+    /// The share of addresses whose hosts change their behaviour over time (`weather`), and how
+    /// long each spell lasts. The hosts at all other addresses are healthy.
     pub weather_fraction: f64,
     pub weather_spell_seconds: u32,
     pub hosts_per_address: u32,
     pub hosts_per_site: u32,
-    /// The first two octets of the first address; the second one grows with the hosts.
+    /// The first two octets of the first address. The second one grows with the number of hosts.
     pub network: [u8; 2],
     pub tls: bool,
     pub port: u16,
-    /// The hostile hosts as well, and where those of them that speak TLS answer.
+    /// Adds the hostile hosts. Those of them that use TLS answer at `tls_port`.
     pub hostile: bool,
     pub tls_port: u16,
 }
 
-/// How the URLs fall to the hosts.
+/// How the URLs are divided among the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     Even,
-    /// A Pareto tail: most hosts small, a few very large.
+    /// A Pareto tail: most hosts are small, a few very large.
     Skewed,
 }
 
@@ -86,19 +92,19 @@ pub struct Profile {
 }
 
 pub const PROFILES: &[Profile] = &[
-    profile("default", "a mild web: some redirects, errors, duplicates, 5 ms away", DEFAULT),
-    profile("plain", "every URL a page, one way to write a link, no latency", PLAIN),
-    profile("small", "one plain host of 200 pages of 25 KB: peer benches", SMALL),
-    profile("bench", "20,000 hosts, 10 million pages of 25 KB, log-normal", BENCH),
-    profile("bench-gzip", "as bench, every page gzip-coded", BENCH_GZIP),
+    profile("default", "a mild web: some redirects, errors and duplicates, 5 ms latency", DEFAULT),
+    profile("plain", "every URL is a page, links are written in one way, no latency", PLAIN),
+    profile("small", "one plain host of 200 pages of 25 KB, to compare crawlers with", SMALL),
+    profile("bench", "20,000 hosts, 10 million pages of 25 KB on average (log-normal)", BENCH),
+    profile("bench-gzip", "like bench, but every page is gzip-coded", BENCH_GZIP),
     profile(
         "bench-tls",
-        "as bench over TLS, 30 % of connections closed after an answer",
+        "like bench over TLS; 30 % of connections are closed after an answer",
         BENCH_TLS,
     ),
-    profile("rough", "much of everything: errors, redirects, closed and slow hosts", ROUGH),
-    profile("storm", "as rough, and most hosts change their ways every quarter of an hour", STORM),
-    profile("hostile", "20 plain hosts beside one for each way to hurt a crawler", HOSTILE),
+    profile("rough", "many errors and redirects, closed and slow hosts", ROUGH),
+    profile("storm", "like rough, and most hosts change their behaviour every 15 minutes", STORM),
+    profile("hostile", "20 plain hosts, and one host for each way to hurt a crawler", HOSTILE),
 ];
 
 const fn profile(name: &'static str, about: &'static str, spec: WebSpec) -> Profile {
@@ -166,8 +172,8 @@ const PLAIN: WebSpec = WebSpec {
 
 const SMALL: WebSpec = WebSpec { host_count: 1, page_count: 200, page_bytes_sigma: 0.0, ..PLAIN };
 
-/// Names hold longer than any bench lasts: with five minutes, whether a name is asked for again
-/// within the time that is measured would depend on how many hosts there are.
+/// Names are valid for longer than any bench lasts. With five minutes, the number of hosts would
+/// decide whether a name is asked for again within the measured time.
 const BENCH: WebSpec = WebSpec {
     host_count: 20_000,
     page_count: 10_000_000,
@@ -200,7 +206,8 @@ const ROUGH: WebSpec = WebSpec {
     ..DEFAULT
 };
 
-/// Smaller pages than the others have: a storm is about requests, not bytes.
+/// Pages are smaller than in the other profiles, because a storm is about requests and not about
+/// bytes.
 const STORM: WebSpec = WebSpec {
     page_bytes_mean: 6_000,
     link_count: 30,
@@ -222,7 +229,7 @@ const HOSTILE: WebSpec = WebSpec { host_count: 20, page_count: 400, hostile: tru
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
     NoProfile(String),
-    /// A setting and what it must be.
+    /// The name of a setting, and the rule that it breaks.
     Setting(&'static str, &'static str),
 }
 
@@ -230,7 +237,7 @@ impl fmt::Display for SpecError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SpecError::NoProfile(name) => {
-                write!(out, "no profile {name:?}; there are")?;
+                write!(out, "there is no profile {name:?}; choose one of:")?;
                 PROFILES.iter().try_for_each(|profile| write!(out, " {}", profile.name))
             }
             SpecError::Setting(name, rule) => write!(out, "{name} must be {rule}"),
@@ -264,7 +271,7 @@ impl WebSpec {
             * (-self.page_bytes_sigma * self.page_bytes_sigma / 2.0).exp()
     }
 
-    /// Every rule a spec must keep before a web is made of it.
+    /// Checks every rule that a spec must keep before a web can be made from it.
     pub fn check(&self) -> Result<(), SpecError> {
         let fractions = [
             ("robots_deny_fraction", self.robots_deny_fraction),
@@ -287,7 +294,8 @@ impl WebSpec {
         for (name, fraction) in fractions {
             rule((0.0..=1.0).contains(&fraction), name, "between 0 and 1")?;
         }
-        // A leaf hangs on a content page: with more leaves than pages, pages would be all links.
+        // Each leaf is linked from a content page: with more leaves than pages, pages would be all
+        // links.
         let leaves = 1.5 * (self.redirect_fraction + self.denied_page_fraction)
             + self.duplicate_fraction
             + self.near_duplicate_fraction

@@ -1,9 +1,9 @@
-//! The synthetic web on real sockets: one thread, one ring, every host on its own 127.x.y.z.
+//! The synthetic web on real sockets: one thread, one ring, every host at its own 127.x.y.z.
 //!
-//! [`Stand::start`] binds everything before it returns, so that a crawl may begin at once; the
-//! listener is tied to the loopback device. [`Stand::stop`] flushes the log: after it the log is
-//! whole.
-#![allow(clippy::disallowed_types)] // where threads meet
+//! A spec and a plan come in; a running web comes out. [`Stand::start`] binds everything before it
+//! returns, so that a crawl may begin at once; the listener accepts connections at loopback
+//! addresses only. [`Stand::stop`] flushes the log; after that the log is complete.
+#![allow(clippy::disallowed_types)] // another thread starts and stops the web's thread
 
 use crate::io::ring::{
     Care, RingDatagram, RingError, RingListener, RingOutbox, RingWorld, Wake, mailbox,
@@ -17,19 +17,19 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::thread::JoinHandle;
 
-/// Ports that the system is asked for before there seems to be none.
+/// How many ports the system is asked for before the start fails.
 const PORT_TRIES: usize = 32;
 
-/// Where the web stands and what it leaves behind.
+/// Where the web listens, and which files it reads and writes.
 #[derive(Clone, Debug, Default)]
 pub struct StandPlan {
-    /// Port of all hosts; 0 lets the system choose.
+    /// Port of all hosts; with 0 the system chooses one.
     pub port: u16,
-    /// Address of the name server; a port of 0 lets the system choose.
+    /// Address of the name server; with port 0 the system chooses one.
     pub dns: Option<SocketAddr>,
     pub log: Option<PathBuf>,
     pub truth: Option<PathBuf>,
-    /// Where the certificate of the web's own authority goes, if it speaks TLS.
+    /// The file for the certificate of the web's own authority, if the web uses TLS.
     pub ca_out: Option<PathBuf>,
     /// A folder of files that are served in the place of pages.
     pub bodies: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct StandPlan {
 pub struct Stand {
     pub seed_url: String,
     pub port: u16,
-    /// Of the hostile hosts that speak TLS beside the plain ones.
+    /// The port of the hostile hosts that use TLS.
     pub tls_port: u16,
     pub dns: SocketAddr,
     stop: RingOutbox<()>,
@@ -61,7 +61,7 @@ pub enum StandError {
         error: std::io::Error,
     },
     Truth(String),
-    /// The web's thread died.
+    /// The web's thread ended unexpectedly.
     Died,
 }
 
@@ -73,15 +73,15 @@ impl fmt::Display for StandError {
             StandError::Ring(error) => write!(out, "{error}"),
             StandError::Tls(text) => write!(out, "TLS: {text}"),
             StandError::File { path, error } => write!(out, "{}: {error}", path.display()),
-            StandError::Truth(text) => write!(out, "truth: {text}"),
-            StandError::Died => out.write_str("the web's thread died"),
+            StandError::Truth(text) => write!(out, "{text}"),
+            StandError::Died => out.write_str("the thread of the synthetic web ended unexpectedly"),
         }
     }
 }
 
 impl std::error::Error for StandError {}
 
-/// What the web's thread tells when it is ready.
+/// What the web's thread reports when it is ready.
 struct Ready {
     seed_url: String,
     port: u16,
@@ -101,7 +101,7 @@ impl Stand {
             let stopped = stopped.bind(&world);
             let server = match open(&world, spec, &plan) {
                 Ok((server, ready)) => {
-                    // Nobody waits for the word any more only if the starter is gone.
+                    // Sending fails only if the starter is gone, and then nobody needs the message.
                     let _ = tell.send(Ok(ready));
                     server
                 }
@@ -133,9 +133,9 @@ impl Stand {
         }
     }
 
-    /// Stops serving; says how many requests there were.
+    /// Stops the web; returns how many requests there were.
     pub fn stop(self) -> Result<u64, StandError> {
-        // A full mailbox holds a stop already.
+        // A full mailbox already holds a stop message.
         let _ = self.stop.try_send(());
         let ended = self.thread.join().map_err(|_| StandError::Died)?;
         ended.map_err(StandError::Ring)?
@@ -149,13 +149,13 @@ fn open(
 ) -> Result<(Server<RingWorld>, Ready), StandError> {
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, plan.port));
     let listener =
-        world.listen(any).map_err(|error| StandError::Bind { what: "hosts at", at: any, error })?;
+        world.listen(any).map_err(|error| StandError::Bind { what: "port", at: any, error })?;
     spec.port = listener.local().port();
     let secret_at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let secret = match spec.hostile {
         false => None,
         true => Some(world.listen(secret_at).map_err(|error| StandError::Bind {
-            what: "hosts with TLS at",
+            what: "TLS port",
             at: secret_at,
             error,
         })?),
@@ -163,7 +163,7 @@ fn open(
     spec.tls_port = secret.as_ref().map_or(spec.tls_port, |listener| listener.local().port());
     let dns_at = plan.dns.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let (dns, dns_tcp) = name_server(world, dns_at).map_err(|error| StandError::Bind {
-        what: "name server at",
+        what: "name server",
         at: dns_at,
         error,
     })?;
@@ -209,7 +209,8 @@ fn open(
     Ok((server, ready))
 }
 
-/// An authority, whose certificate goes where the plan says, and the TLS of its sites.
+/// Makes an authority and the TLS of its sites, and writes the authority's certificate to the
+/// planned file.
 fn secrecy(spec: &WebSpec, plan: &StandPlan) -> Result<Tls, StandError> {
     let authority = Authority::new().map_err(|error| StandError::Tls(error.to_string()))?;
     let tls = Tls::new(&authority, spec).map_err(|error| StandError::Tls(error.to_string()))?;
@@ -220,8 +221,8 @@ fn secrecy(spec: &WebSpec, plan: &StandPlan) -> Result<Tls, StandError> {
     Ok(tls)
 }
 
-/// One port for UDP and TCP. The system chooses one that is free for UDP, which says nothing of
-/// TCP; where it is taken there, the system is asked for another.
+/// Binds one port for UDP and TCP. The system chooses a port that is free for UDP, but it may be
+/// taken for TCP; in that case the system is asked for another one.
 fn name_server(
     world: &RingWorld,
     at: SocketAddr,
@@ -236,7 +237,7 @@ fn name_server(
     Err(NetError::AddressInUse)
 }
 
-/// A listener that fails, or a log that cannot be written, ends its task: say so.
+/// Logs that a listener has failed or that the log cannot be written; either ends its task.
 fn report(error: impl fmt::Display) {
-    tracing::error!("a part of the synthetic web has stopped: {error}; start the web again");
+    tracing::error!("a task of the synthetic web has stopped: {error}; restart the web");
 }

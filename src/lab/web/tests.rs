@@ -1,4 +1,4 @@
-//! The server in simulation: what clients see, and what the log says of them.
+//! Tests of the server in simulation: what clients see, and what the log records of them.
 
 use crate::base::Time;
 use crate::base::limits::{WEB_CONNECTION_REQUEST_COUNT_MAX, WEB_REQUEST_BYTES_MAX};
@@ -60,7 +60,7 @@ fn small() -> WebSpec {
     WebSpec { host_count: 3, page_count: 30, ..WebSpec::profile("plain").unwrap() }
 }
 
-/// Reads `count` responses with a Content-Length; their heads.
+/// Reads `count` responses with a Content-Length and returns their heads.
 async fn responses(stream: &mut Client, count: usize) -> Vec<String> {
     let mut bytes = Vec::new();
     let mut heads = Vec::new();
@@ -78,7 +78,7 @@ async fn responses(stream: &mut Client, count: usize) -> Vec<String> {
             heads.push(head);
         }
     }
-    assert!(bytes.is_empty(), "nothing behind the last response");
+    assert!(bytes.is_empty(), "bytes came after the last response");
     heads
 }
 
@@ -243,7 +243,7 @@ fn names_are_resolved_over_udp_and_over_tcp() {
     stage.sim.block_on(test).unwrap();
 }
 
-#[allow(clippy::disallowed_types)] // rustls wants an Arc.
+#[allow(clippy::disallowed_types)] // rustls needs an Arc
 fn tls_client(authority: &Authority, name: &str) -> rustls::ClientConnection {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName};
@@ -260,7 +260,7 @@ fn tls_client(authority: &Authority, name: &str) -> rustls::ClientConnection {
     rustls::ClientConnection::new(config.into(), name).unwrap()
 }
 
-/// Sends `request` under TLS and reads until the server closes.
+/// Sends `request` under TLS and returns what the server sends until it closes.
 async fn fetch_tls(
     stream: &mut Client,
     session: &mut rustls::ClientConnection,

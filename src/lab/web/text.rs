@@ -1,9 +1,9 @@
 //! The words of the synthetic web: a vocabulary of pseudo-words, and a pool of ready paragraphs
-//! that pages are pasted together from. Building a page is then formatting its links and copying.
+//! from which pages are put together. So building a page is only formatting its links and copying.
 //!
 //! Every paragraph is kept twice: as HTML, and as raw deflate blocks that end on a byte and refer
-//! to nothing before them, so that a gzip body is pasted together too (compressing a 25 KB page at
-//! request time took 150 us and more; pasting takes a few).
+//! to nothing before them, so that a gzip body can be put together as well (compressing a 25 KB
+//! page at request time took 150 us and more; copying the blocks takes a few).
 
 use crate::lab::web::chance::{Dice, mix};
 use flate2::{Compress, Compression, FlushCompress};
@@ -21,7 +21,8 @@ pub struct Text {
     paragraph_bytes_mean: usize,
 }
 
-/// One `<p>` of plain words with an `<em>` or so; no links, nothing that needs escaping.
+/// One `<p>` of plain words, some in `<em>` or `<span>`, without links or anything that needs
+/// escaping.
 pub struct Paragraph {
     pub html: Box<[u8]>,
     pub deflated: Box<[u8]>,
@@ -42,12 +43,12 @@ impl Text {
         Text { words, filler, paragraph_bytes_mean: total / paragraphs.len(), paragraphs }
     }
 
-    /// Lower-case letters only, never empty; the frequent words come up often.
+    /// Returns a word of lower-case letters, never empty. Frequent words come up often.
     pub fn word(&self, hash: u64) -> &str {
         pick(&self.words, hash)
     }
 
-    /// The paragraph that a hash chooses, and its index.
+    /// Returns the paragraph that a hash selects, and its index.
     pub fn choose(&self, hash: u64) -> (u32, &Paragraph) {
         let index = crate::lab::web::chance::scale(hash, PARAGRAPH_COUNT);
         (index, &self.paragraphs[index as usize])
@@ -71,7 +72,7 @@ impl Text {
     }
 }
 
-/// Squaring the draw makes low indices frequent, as in a natural text.
+/// Selects a word. The draw is squared so that low indices are frequent, as in a natural text.
 fn pick(words: &[Box<str>], hash: u64) -> &str {
     let draw = hash >> 32;
     let skewed = (draw * draw) >> 32;

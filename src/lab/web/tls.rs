@@ -1,10 +1,11 @@
-//! HTTPS for the synthetic web: an authority made at the start, a certificate for each site made
-//! when a client first asks for the site, and the TLS stream beneath the same connection code.
+//! HTTPS for the synthetic web: an authority made at the start, a certificate for each site, and
+//! the TLS stream under the same connection code.
 //!
-//! The authority is plain text and may go to every core; each core has its own [`Tls`] from it. All
-//! certificates share one key: issuing one is a signature, not a key generation.
+//! A certificate is made when a client first asks for its site. The authority is plain text and may
+//! go to every core; each core makes its own [`Tls`] from it. All certificates share one key, so
+//! issuing one costs a signature and no key generation.
 
-#![allow(clippy::disallowed_types)] // rustls wants Arc and Sync; none of it leaves the core.
+#![allow(clippy::disallowed_types)] // rustls needs Arc and Sync; none of it leaves the core
 
 use crate::base::Time;
 use crate::base::limits::WEB_CERTIFICATE_COUNT_MAX;
@@ -26,14 +27,14 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-/// A certificate authority, as text. `certificate_pem` is what a client must trust.
+/// A certificate authority as text. Clients must trust `certificate_pem`.
 #[derive(Clone)]
 pub struct Authority {
     pub certificate_pem: String,
     key_pem: String,
 }
 
-/// One core's TLS: issues, remembers, resumes.
+/// One core's TLS: it issues and keeps certificates, and resumes sessions.
 pub struct Tls {
     config: Arc<ServerConfig>,
 }
@@ -90,13 +91,14 @@ impl Tls {
 
     pub(super) fn session(&self) -> Result<ServerConnection, TlsError> {
         let mut session = ServerConnection::new(self.config.clone())?;
-        // A response is handed over whole; its size is bounded by the spec.
+        // A response is handed over whole, and the spec bounds its size, so no limit is needed.
         session.set_buffer_limit(None);
         Ok(session)
     }
 }
 
-/// The same each time, so that an issuer made from the key alone signs for the certificate.
+/// Returns the same parameters each time, so that an issuer made from the key alone can sign for
+/// the authority's certificate.
 fn authority_params() -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -105,14 +107,14 @@ fn authority_params() -> Result<CertificateParams, TlsError> {
     Ok(params)
 }
 
-/// Certificates by site: `*.site30.test` under `site30.test`.
+/// Issued certificates by site: `*.site30.test` under `site30.test`.
 struct Book {
     issuer: Issuer<'static, KeyPair>,
     leaf: KeyPair,
     signer: Arc<dyn SigningKey>,
     site_count: u32,
     is_hostile: bool,
-    /// Never contended: one core resolves.
+    /// The lock is never contended, because only one core resolves.
     issued: Mutex<HashMap<String, Arc<CertifiedKey>>>,
 }
 
@@ -141,14 +143,14 @@ impl Book {
         })
     }
 
-    /// The hostile host of this name, and the certificate that it shows.
+    /// Returns what the hostile host of this name offers as TLS; `None` for any other name.
     fn secrecy(&self, server_name: Option<&str>) -> Option<Secrecy> {
         let label = server_name?.strip_suffix(ZONE)?.strip_suffix('.')?;
         let row = ROWS.iter().find(|row| self.is_hostile && row.name == label)?;
         Some(row.secrecy)
     }
 
-    /// A certificate that is wrong in the way that its row says.
+    /// Issues a certificate that is wrong in the way that its row says.
     fn issue_hostile(&self, name: &str, secrecy: Secrecy) -> Result<CertifiedKey, TlsError> {
         let name = if secrecy == Secrecy::OtherName { "other.example" } else { name };
         let mut params = CertificateParams::new(vec![name.to_owned()])?;
@@ -180,8 +182,8 @@ impl Book {
         Ok(CertifiedKey::new(chain, self.signer.clone()))
     }
 
-    /// The site of a host name, if it is one of this web's. A client without a name (one that
-    /// dials an address) gets the certificate for loopback.
+    /// Returns the site of a host name, if it is one of this web's. A client that sends no name
+    /// (because it dials an address) gets the certificate for loopback.
     fn site<'a>(&self, server_name: Option<&'a str>) -> Option<&'a str> {
         let Some(name) = server_name else { return Some("localhost") };
         let (_, site) = name.split_once('.')?;
@@ -234,7 +236,7 @@ impl<S: Stream> Encrypted<S> {
         Encrypted { stream, session }
     }
 
-    /// Sends what the session has to say: handshake, data, alerts.
+    /// Sends the session's pending records: handshake, data, alerts.
     async fn flush(&mut self, deadline: Time) -> Result<(), NetError> {
         let mut records = Vec::new();
         while self.session.wants_write() {
@@ -246,12 +248,14 @@ impl<S: Stream> Encrypted<S> {
         Ok(())
     }
 
-    /// Decrypts a piece of the stream into `inbox`; false when the peer said goodbye.
+    /// Decrypts a piece of the stream into `inbox`; returns false when the peer has closed the
+    /// session.
     fn absorb(&mut self, mut piece: &[u8], inbox: &mut Vec<u8>) -> Result<bool, rustls::Error> {
         while !piece.is_empty() {
-            // Reading from a slice fails only when the session refuses more: then it is stuck.
+            // Reading from a slice fails only if the session takes no more bytes, and then it is
+            // stuck.
             if self.session.read_tls(&mut piece).unwrap_or(0) == 0 {
-                return Err(rustls::Error::General("session takes no more".to_owned()));
+                return Err(rustls::Error::General("the TLS session is stuck".to_owned()));
             }
             let state = self.session.process_new_packets()?;
             let start = inbox.len();
@@ -275,7 +279,7 @@ impl<S: Stream> Transport for Encrypted<S> {
             let Some(chunk) = self.stream.receive(deadline).await? else { return Ok(false) };
             let absorbed = self.absorb(&chunk, inbox);
             drop(chunk);
-            // An error's alert is sent as well.
+            // This also sends the alert of an error.
             self.flush(deadline).await?;
             match absorbed {
                 Ok(true) if inbox.len() == before => {}

@@ -1,12 +1,12 @@
-//! The truth: what a perfect, polite crawl from the seed URL fetches, found by walking the graph
-//! with the rules of robots.txt, redirects and errors. A crawl is judged by it, from the server's
-//! log.
+//! The truth: what a perfect, polite crawl from the seed URL fetches. It is found by walking the
+//! graph under the rules of robots.txt, redirects and errors. A crawl is judged against it, from
+//! the server's log.
 //!
-//! Not in it: `/robots.txt` and sitemaps, which a crawl may ask for as it likes (it must read the
-//! second where a web has orphans), and URLs
-//! that it must never learn of. A request for anything else that is not in the truth is a fault.
+//! The truth leaves out `/robots.txt` and sitemaps, which a crawl may ask for as it likes (it must
+//! read the sitemaps of a web that has orphans), and URLs that a crawl must never learn of. A
+//! request for any other URL that is not in the truth is a fault.
 //!
-//! The walk holds every URL in memory: on demand only, and capped.
+//! The walk holds every URL in memory, so it is made only on demand and its size is limited.
 
 use crate::base::limits::WEB_TRUTH_URL_COUNT_MAX;
 use crate::lab::web::Web;
@@ -16,18 +16,18 @@ use serde::Serialize;
 use std::fmt;
 use std::io::{self, Write};
 
-/// What becomes of a URL in a perfect crawl. Each is asked for once, but server errors, which are
-/// asked for again, and denied ones, which are not asked for.
+/// What happens to a URL in a perfect crawl. Each URL is asked for once, except those that answer
+/// with a server error, which are asked for again, and denied ones, which are never asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
-    /// 200; a busy URL may be asked for again after its Retry-After.
+    /// The answer is 200. A busy URL may be asked for again after its Retry-After.
     Fetched,
     Redirected,
     ClientError,
     ServerError,
     Denied,
-    /// Its host's robots.txt fails: nothing there may be fetched.
+    /// The robots.txt of its host fails, so nothing on the host may be fetched.
     RobotsUnreachable,
 }
 
@@ -35,7 +35,7 @@ pub enum Expect {
 pub struct Entry {
     pub place: Place,
     pub expect: Expect,
-    /// A URL with the same bytes that comes earlier, or that this one repeats.
+    /// The URL with the same bytes that was found first, or that this one repeats.
     pub duplicate_of: Option<Place>,
     pub near_duplicate_of: Option<Place>,
 }
@@ -51,16 +51,16 @@ impl fmt::Display for TruthError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TruthError::TooLarge => {
-                write!(out, "more than {WEB_TRUTH_URL_COUNT_MAX} URLs: too many to walk")
+                write!(out, "the web has over {WEB_TRUTH_URL_COUNT_MAX} URLs: too many to list")
             }
-            TruthError::Write(error) => write!(out, "cannot write the truth: {error}"),
+            TruthError::Write(error) => write!(out, "cannot write the truth file: {error}"),
         }
     }
 }
 
 impl std::error::Error for TruthError {}
 
-/// A line of the truth file.
+/// One line of the truth file.
 #[derive(Serialize)]
 struct Line {
     url: String,
@@ -72,7 +72,7 @@ struct Line {
 }
 
 impl Web {
-    /// Every URL that a perfect crawl learns of, nearest to the seed first.
+    /// Returns every URL that a perfect crawl learns of, nearest to the seed first.
     pub fn truth(&self) -> Result<Vec<Entry>, TruthError> {
         let mut found: Vec<Entry> = Vec::new();
         let mut seen: HashSet<(u32, u32)> = HashSet::new();
@@ -90,7 +90,7 @@ impl Web {
                 return Err(TruthError::TooLarge);
             }
             let Some(entry) = found.get(walked) else { return Ok(found) };
-            // A host's first URL brings its robots.txt, and that its sitemap.
+            // With a host's first URL the crawl reads its robots.txt, and through that its sitemap.
             if self.graph().has_sitemap(entry.place.host) && read_hosts.insert(entry.place.host) {
                 next.extend(self.graph().orphans(entry.place.host));
             }
@@ -106,7 +106,8 @@ impl Web {
         }
     }
 
-    /// The truth as JSON lines: `{"url":...,"expect":...,"duplicate_of":...}`. Returns their count.
+    /// Writes the truth as JSON lines: `{"url":...,"expect":...,"duplicate_of":...}`. Returns how
+    /// many lines there are.
     pub fn write_truth(&self, out: &mut impl Write) -> Result<usize, TruthError> {
         let truth = self.truth()?;
         for entry in &truth {

@@ -1,13 +1,13 @@
-//! Weather: machines, services, robots files and names that change their ways over time.
+//! Weather: how machines, services, robots.txt files and names change their behaviour over time.
 //!
-//! A pure function of seed, host and time, as all of the brain: nothing is remembered, so every
-//! core and every rerun sees the same storm. Time falls into spells, at each place of a length and
-//! phase of its own; what a spell brings is drawn from its number. Four kinds of weather go on side
-//! by side: of a machine ([`Sky`], by address), of a host's service ([`Service`]), of its
-//! robots.txt ([`RobotsSpell`]) and of its name ([`NameSpell`]).
+//! Weather is a pure function of seed, host and time, like all of the brain: nothing is remembered,
+//! so every core and every rerun sees the same storm. Time is divided into spells, whose length and
+//! phase differ from place to place; what happens in a spell is drawn from its number. There are
+//! four independent kinds of weather: of a machine ([`Sky`], by address), of a host's service
+//! ([`Service`]), of its robots.txt ([`RobotsSpell`]) and of its name ([`NameSpell`]).
 //!
-//! Invariant: a healthy host ([`Web::is_healthy`]) has no weather at all, nor has one beside it at
-//! its address. Host 0 is always healthy: a crawl needs a beginning.
+//! Invariant: a healthy host ([`Web::is_healthy`]) has no weather at all, and neither have the
+//! other hosts at its address. Host 0 is always healthy, because a crawl needs a place to begin.
 
 use crate::base::Time;
 use crate::lab::web::Web;
@@ -17,13 +17,13 @@ use crate::proto::dnswire::Rcode;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-/// Whether the machine at an address is there.
+/// Whether the machine at an address answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sky {
     Up,
-    /// Nothing listens: connects are refused, connections closed.
+    /// Nothing listens: new connections are refused, existing ones are closed.
     Refusing,
-    /// Nothing answers.
+    /// Nothing answers, and nothing is refused.
     Silent,
 }
 
@@ -45,28 +45,28 @@ pub enum Service {
     },
 }
 
-/// What a host does about its robots.txt.
+/// What a host does with requests for its robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RobotsSpell {
     Fair,
-    /// 5xx, or 429: it may not be taken for absent.
+    /// 5xx or 429: the file must not be taken for absent.
     Failing {
         status: u16,
     },
     Changed(Edition),
-    /// Other hosts have it, so many redirects away.
+    /// Other hosts serve it, this number of redirects away.
     Moved {
         hop_count: u32,
     },
-    /// Two hosts that send askers to each other.
+    /// Two hosts redirect to each other for ever.
     Looping,
 }
 
-/// What a robots.txt says, beside what the graph says of its host.
+/// What a robots.txt says, compared with what the graph says of its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edition {
     Usual,
-    /// Denies a part of what it allowed.
+    /// Denies a part of what was allowed.
     Tightened,
     /// Denies everything.
     Closed,
@@ -82,28 +82,28 @@ pub enum Edition {
 pub enum NameSpell {
     Fair,
     Failing(Rcode),
-    /// Cut over UDP: the question must come again over TCP.
+    /// Truncated over UDP, so the question must come again over TCP.
     Truncated,
-    /// The host's second address.
+    /// The name resolves to the host's second address.
     Moved,
-    /// So many CNAMEs before the address.
+    /// This number of CNAMEs before the address.
     Aliased {
         count: u32,
     },
 }
 
-/// The second address of a host is so many /16 networks above its first.
+/// How many second octets the second address of a host is above its first.
 const SECOND_NETWORK: u8 = 100;
-/// How long an address serves a name that DNS no longer gives it, beyond the TTL: the longest life
-/// of a kept connection, and a late answer's time on the way.
+/// How long, after the TTL, an address still serves a name that DNS no longer gives it: the longest
+/// life of a kept connection, and the time that a late DNS answer may take.
 const MOVE_GRACE_SECONDS: u32 = 75;
-/// Shorter spells, or such as are not twice as long as a TTL, would let a name move twice within
-/// the grace.
+/// The shortest spell. With shorter spells, or spells less than twice as long as the TTL, a name
+/// could move twice within the grace.
 pub const SPELL_SECONDS_MIN: u32 = 600;
-/// A throttled host asks for at most this long a pause.
+/// The longest pause that a throttled host asks for.
 const PAUSE_SECONDS_MAX: u32 = 120;
 
-/// Salts: one for each thing that is drawn.
+/// Salts for the draws: one for each thing that is drawn.
 const HEALTH: u64 = 60;
 const SKY: u64 = 61;
 const SERVICE: u64 = 62;
@@ -118,7 +118,7 @@ struct Spell {
 }
 
 impl Spell {
-    /// A number in `0..100`: what comes of the spell.
+    /// Returns the number in `0..100` that decides what happens in the spell.
     fn lot(&self) -> u32 {
         scale(self.draw, 100)
     }
@@ -129,12 +129,13 @@ impl Spell {
 }
 
 impl Web {
-    /// No weather, no fault on its line, and a robots.txt that answers: all of it can be fetched.
+    /// Reports whether all of a host can be fetched: it has no weather, no fault on its line, and a
+    /// robots.txt that answers.
     pub fn is_healthy(&self, host: u32) -> bool {
         !self.has_weather(host) && self.graph().rules(host) != Rules::Failing
     }
 
-    /// Hosts that share an address share their health.
+    /// Reports whether a host has weather. Hosts that share an address share their health.
     pub fn has_weather(&self, host: u32) -> bool {
         if self.spec().weather_fraction == 0.0 {
             return false;
@@ -144,13 +145,13 @@ impl Web {
         index > 0 && chance(draw, self.spec().weather_fraction)
     }
 
-    /// Where a host's name leads while it has moved.
+    /// Returns the address that a host's name resolves to while it has moved.
     pub fn second_address(&self, host: u32) -> Ipv4Addr {
         let [first, second, third, last] = self.address(host).octets();
         Ipv4Addr::new(first, second.wrapping_add(SECOND_NETWORK), third, last)
     }
 
-    /// The first host at an address, be it its first or its second.
+    /// Returns the first host at an address, whether it is the host's first address or its second.
     pub fn host_of_address(&self, address: IpAddr) -> Option<u32> {
         let IpAddr::V4(v4) = address else { return None };
         let [first, second, third, last] = v4.octets();
@@ -210,7 +211,7 @@ impl Web {
         }
     }
 
-    /// The address that the host's name has at `now`, when it has one.
+    /// Returns the address of the host's name at `now`, provided that the name resolves.
     pub fn named_address(&self, host: u32, now: Time) -> Ipv4Addr {
         match self.name_spell(host, now) {
             NameSpell::Moved => self.second_address(host),
@@ -218,12 +219,13 @@ impl Web {
         }
     }
 
-    /// Whether a client that heeds TTLs may come to `address` for this host.
+    /// Reports whether a client that obeys TTLs may come to `address` for this host.
     pub fn serves(&self, host: u32, address: IpAddr, now: Time) -> bool {
         if !self.has_weather(host) {
             return address == IpAddr::V4(self.address(host));
         }
-        // A spell is longer than the grace, so its ends tell of all that happened within.
+        // A spell is longer than the grace, so looking at both ends of the grace covers every move
+        // in it.
         let before = now - Duration::from_secs(self.move_grace_seconds().into());
         [now, before].into_iter().any(|at| address == IpAddr::V4(self.named_address(host, at)))
     }
@@ -232,20 +234,21 @@ impl Web {
         self.spec().dns_ttl_seconds + MOVE_GRACE_SECONDS
     }
 
-    /// The host that a robots.txt on its way through others comes to with `left` redirects to go.
+    /// Returns the host that is asked for a host's moved robots.txt when `left` redirects are still
+    /// to come.
     pub fn robots_hop(&self, host: u32, left: u32) -> u32 {
         let draw = mix(mix(mix(self.spec().seed, HOP), host.into()), left.into());
         scale(draw, self.spec().host_count)
     }
 
-    /// The spell at one place; `None` where there is no weather.
+    /// Returns the spell at one place, or `None` if there is no weather.
     fn spell(&self, salt: u64, host: u32, now: Time) -> Option<Spell> {
         if !self.has_weather(host) {
             return None;
         }
         let place = mix(mix(self.spec().seed, salt), host.into());
         let mean = self.spec().weather_spell_seconds;
-        // Three quarters to five quarters of the mean.
+        // The length is three quarters to five quarters of the mean.
         let length = u64::from(mean - mean / 4 + scale(place, mean / 2 + 1)).max(1);
         let seconds = now.as_ms() / 1_000 + mix(place, 1) % length;
         let seconds_left = (length - seconds % length) as u32;
@@ -391,7 +394,7 @@ mod tests {
                 if hop_count > 20 {
                     break;
                 }
-                // Past the weather of the hosts on the way.
+                // Asked directly, without the weather of the hosts on the way.
                 reply = web.robots_hop_reply(hop);
             }
             match spell {

@@ -1,30 +1,30 @@
-//! What the pages of a course took, when so many URLs were queued.
+//! The figures of a course's pages when a given number of URLs was queued.
 
 use crate::lab::bench::yardstick::Worth;
 use crate::shard::discovery::link_desk::LinkTally;
 use serde_json::{Value, json};
 
-/// How things stood when so many URLs were queued.
+/// The figures when this number of URLs was queued.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     pub queued_count: u64,
     pub page_count: u64,
     /// CPU time of the core for each page: to pop it, to send its links if they come as URLs, for
-    /// its links and the release, for the disk.
+    /// its links and the release, and for the disk.
     pub pop_ns: f64,
     pub send_ns: f64,
     pub links_ns: f64,
     pub jobs_ns: f64,
     pub wall_ns: f64,
-    /// CPU time for each push since the last mark, jobs and the making of the URL included.
+    /// CPU time for each push since the last mark, including jobs and the making of the URL.
     pub fill_ns: f64,
-    /// Links of all pages.
+    /// The tally of the links of all pages.
     pub tally: LinkTally,
     pub wait_count: u64,
-    /// Of URL seen, while the pages were timed.
+    /// Merges of URL seen while the pages were timed.
     pub merge_count: u64,
     pub resident_bytes: u64,
-    /// The machine's, while the pages were timed.
+    /// How fast the machine was while the pages were timed.
     pub worth: Worth,
 }
 
@@ -33,12 +33,13 @@ impl Mark {
         self.pop_ns + self.send_ns + self.links_ns + self.jobs_ns
     }
 
-    /// By CPU time and by wall time.
+    /// Returns the pages per second, by CPU time and by wall time.
     pub fn pages_per_second(&self) -> (f64, f64) {
         (1e9 / self.page_ns(), 1e9 / self.wall_ns)
     }
 
-    /// Links a page that the memo knew, that URL seen knew, that wait for the disk, that were new.
+    /// Returns how many links of a page the memo knew, URL seen knew, wait for the disk, and were
+    /// new.
     pub fn shares(&self) -> [f64; 4] {
         let LinkTally { remembered_count, known_count, deferred_count, queued_count, .. } =
             self.tally;

@@ -1,7 +1,7 @@
-//! Servers whose bodies are bombs, broken codings or monstrous pages.
+//! Servers whose bodies are decompression bombs, broken codings or huge pages.
 //!
-//! Bombs are made of a few bytes that repeat, so that the server needs no more memory than its
-//! victim should.
+//! A bomb is a few bytes that repeat, so that the server needs no more memory than its victim
+//! should.
 
 use super::Ask;
 use super::script::{End, Script};
@@ -9,7 +9,7 @@ use flate2::{Compress, Compression, FlushCompress};
 use std::fmt::Write as _;
 use std::io::Write;
 
-/// What a bomb unpacks to, if anyone lets it.
+/// How many bytes a bomb unpacks to, if the client reads all of it.
 const BOMB_BYTES: u64 = 10 * 1024 * 1024 * 1024;
 const GZIP_HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -25,18 +25,18 @@ fn coded(coding: &str, body_bytes: u64) -> Script {
     Script::raw(200, head)
 }
 
-/// `start`, then `unit` again and again.
+/// Sends `start`, then `unit` `count` times.
 fn bomb(coding: &str, start: &[u8], unit: &[u8], count: u64) -> Script {
     coded(coding, start.len() as u64 + unit.len() as u64 * count).send(start).repeat(unit, count)
 }
 
-/// Blocks of a mebibyte of blanks; a full flush makes each stand for itself. Deflate packs no more
-/// than a thousand to one, so this bomb is one of 1 GB.
+/// Sends blocks that each unpack to a mebibyte of blanks; a full flush makes each block
+/// independent. Deflate packs no more than a thousand to one, so this bomb unpacks to only 1 GB.
 pub(super) fn bomb_gzip(_: &Ask<'_>) -> Script {
     let blanks = vec![b' '; 1024 * 1024];
     let mut block = Vec::with_capacity(8 * 1024);
     let mut deflate = Compress::new(Compression::best(), false);
-    // In memory and with room enough: there is nothing to fail.
+    // The output is in memory and has room enough, so this cannot fail.
     let _ = deflate.compress_vec(&blanks, &mut block, FlushCompress::Full);
     bomb("gzip", &GZIP_HEAD, &block, BOMB_BYTES / 10 / blanks.len() as u64)
 }
@@ -52,7 +52,8 @@ pub(super) fn bomb_zstd(_: &Ask<'_>) -> Script {
     bomb("zstd", &start, &block.repeat(64), BOMB_BYTES / u64::from(block_bytes) / 64)
 }
 
-/// What an encoder makes of 16 MiB of blanks, flushed, behind others of the same (RFC 7932 9.2).
+/// Sends what an encoder makes of 16 MiB of blanks, flushed, after others of the same (RFC 7932
+/// 9.2).
 pub(super) fn bomb_br(_: &Ask<'_>) -> Script {
     bomb("br", &BROTLI_START, &BROTLI_BLOCK, BOMB_BYTES / (16 * 1024 * 1024))
 }
@@ -68,13 +69,13 @@ const BROTLI_BLOCK: [u8; 26] = [
     0xff, 0xff, 0x7f, 0x00, 0x48, 0x00, 0xc4, 0x61, 0x01, 0xe8, 0xde, 0xff, 0x19,
 ];
 
-/// Each layer would have to be undone to see the next.
+/// Declares ten layers of gzip; a client would have to undo each to see the next.
 pub(super) fn codings_ten(_: &Ask<'_>) -> Script {
     let body = b"nobody will ever know";
     coded(&["gzip"; 10].join(", "), body.len() as u64).send(*body)
 }
 
-/// A frame that wants 2 GiB of memory to unpack five bytes.
+/// Sends a frame that asks for 2 GiB of memory to unpack five bytes.
 pub(super) fn zstd_window(_: &Ask<'_>) -> Script {
     let block: [u8; 3] = [5 << 3 | 1, 0, 0];
     let frame = [&ZSTD_MAGIC[..], &[0, 21 << 3], &block, b"hello"].concat();
@@ -88,7 +89,7 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap_or_default()
 }
 
-/// Text that does not repeat, so that half of the packed bytes are half of the text.
+/// Makes text that does not repeat, so that half of the packed bytes are half of the text.
 fn prose() -> String {
     (0..4_000u32).map(|n| format!("word{:x} ", n.wrapping_mul(2_654_435_761))).collect()
 }
@@ -100,7 +101,8 @@ pub(super) fn gzip_corrupt(_: &Ask<'_>) -> Script {
     coded("gzip", body.len() as u64).send(body)
 }
 
-/// The length is that of what is sent: only the coding knows that something is missing.
+/// Sends half of a gzip body with a Content-Length that is right for the half. Only the coding
+/// shows that something is missing.
 pub(super) fn gzip_cut(_: &Ask<'_>) -> Script {
     let mut body = gzip(prose().as_bytes());
     body.truncate(body.len() / 2);
@@ -174,7 +176,7 @@ mod tests {
     use crate::lab::web::hostile::script::Step;
     use crate::proto::http::{Coding, DecodeError, Decoder};
 
-    /// The body of a script, as far as `bytes_max`, and its decoder's verdict on it.
+    /// Returns how many bytes of a script's body were decoded, and the decoder's verdict on it.
     fn decode(script: &Script, coding: &str) -> (usize, Result<(), DecodeError>) {
         let mut decoder = match Decoder::new(coding.as_bytes()) {
             Ok(decoder) => decoder,

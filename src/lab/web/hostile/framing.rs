@@ -4,24 +4,25 @@ use super::Ask;
 use super::script::{End, Script};
 
 const HTML: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";
-/// Long enough for an honest client to have read all before it.
+/// A pause that is long enough for an honest client to have read all bytes sent before it.
 const BREATH_MS: u32 = 50;
-/// What no client may ever take for the answer to its request.
+/// A response that no client may ever take for the answer to its request.
 const FORGED: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 11\r\n\r\ncounterfeit";
 
-/// The honest page behind a hostile one: whoever reads anything else has mixed up two answers.
+/// The honest page behind a hostile one. A client that reads anything else has mixed up two
+/// answers.
 pub(super) fn genuine(ask: &Ask<'_>) -> Script {
     Script::page(&format!("<title>genuine</title>{} {}", ask.name, ask.target))
 }
 
-/// The same with more fields in its head.
+/// The same page with more fields in its head.
 fn genuine_with(fields: &str, ask: &Ask<'_>) -> Script {
     let page = format!("<title>genuine</title>{} {}", ask.name, ask.target);
     Script::with_fields(200, &format!("Content-Type: text/html\r\n{fields}"), page.as_bytes())
 }
 
-/// An honest host: two pages on one connection.
+/// Serves an honest host: two pages on one connection.
 pub(super) fn honest(ask: &Ask<'_>) -> Script {
     Script::page(&format!("<title>{}</title><a href=/next>next</a>", ask.name))
 }
@@ -89,7 +90,7 @@ pub(super) fn length_over(_: &Ask<'_>) -> Script {
     of_length("Content-Length: 18446744073709551621\r\n")
 }
 
-/// To whom Content-Length counts, the forged response is the next one.
+/// A client that goes by Content-Length would take the forged response for the next one.
 pub(super) fn length_and_chunked(_: &Ask<'_>) -> Script {
     let framing = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
     Script::raw(200, format!("{HTML}{framing}\r\n5\r\nhello\r\n0\r\n\r\n"))
@@ -127,7 +128,7 @@ pub(super) fn forged(ask: &Ask<'_>) -> Script {
     honest(ask).send(FORGED)
 }
 
-/// The forged answer comes when the connection lies idle, and perhaps in a pool.
+/// Sends the forged answer while the connection is idle, perhaps in the client's pool.
 pub(super) fn forged_late(ask: &Ask<'_>) -> Script {
     honest(ask).pause(BREATH_MS).send(FORGED)
 }
@@ -176,12 +177,12 @@ pub(super) fn reset_mid_body(_: &Ask<'_>) -> Script {
         .then(End::Reset)
 }
 
-/// Only a request on a connection that has carried one before is met by a reset.
+/// Resets only a request on a connection that has carried one before.
 pub(super) fn reset_reused(ask: &Ask<'_>) -> Script {
     if ask.served_count > 0 { Script::new(0, End::Reset) } else { genuine(ask) }
 }
 
-/// Whatever the connection has carried before.
+/// Closes the connection without an answer, whatever it has carried before.
 pub(super) fn closes_unanswered(_: &Ask<'_>) -> Script {
     Script::new(0, End::Close)
 }

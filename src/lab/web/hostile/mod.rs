@@ -1,18 +1,18 @@
 //! The hostile web: one host for each way in which a server can try to hurt a crawler.
 //!
-//! [`ROWS`] is the table: what each server does and what must come of it. Requests and DNS
-//! questions flow in; a [`Script`] or a lying DNS message flows out. It does no I/O: the connection
-//! and the name server of the synthetic web play what is planned here, behind real sockets and in
-//! simulation.
+//! [`ROWS`] is the table: what each server does and what the crawler must do about it. Requests and
+//! DNS questions come in; a [`Script`] or a lying DNS message goes out. The module does no I/O: the
+//! connection and the name server of the synthetic web carry out what is planned here, behind real
+//! sockets and in simulation.
 //!
-//! Hosts are `<row>.hostile.test`, each at an address of its own above the ordinary web's; the
-//! page of `index.hostile.test` links to all of them and to the ordinary web beside them.
-//! `f0000.farm.hostile.test` and 999 more share one address; DNS has every second of them at its
-//! IPv4-mapped spelling. `w0000.wide.hostile.test` and 999 more each have an IPv6 address of one
-//! /64, where addresses are simulated.
+//! Hosts are `<row>.hostile.test`, each at an address of its own, above those of the ordinary web.
+//! The page of `index.hostile.test` links to all of them and to the ordinary web.
+//! `f0000.farm.hostile.test` and 999 more share one address; for every second of them DNS gives the
+//! IPv4-mapped spelling of it. `w0000.wide.hostile.test` and 999 more each have an IPv6 address of
+//! one /64, where addresses are simulated.
 //!
-//! Invariant: an answer depends on the request, on how many its connection has carried, and on how
-//! often its row has been asked; on nothing else. A core has its own.
+//! Invariant: an answer depends on the request, on how many requests its connection has carried,
+//! and on how often its row has been asked, and on nothing else. Each core has its own.
 
 mod bodies;
 mod framing;
@@ -36,20 +36,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub const ZONE: &str = "hostile.test";
 pub const INDEX: &str = "index";
-/// Second octets of the hostile addresses, above all that the ordinary web can reach.
+/// Second octets of the hostile addresses. They are above all that the ordinary web can use.
 const ROW_NET: u8 = 200;
 const FARM_NET: u8 = 201;
-/// The /64 of the wide farm: global unicast, and nobody's.
+/// The /64 of the wide farm: global unicast, and assigned to nobody.
 const WIDE_NET: [u16; 4] = [0x2a0f, 0xffff, 0, 201];
-/// Last octet of the index; rows are numbered from 1 on.
+/// Last octet of the index's address. Rows are numbered from 1 on.
 const INDEX_NUMBER: u8 = 254;
 
-const _: () = assert!(ROWS.len() < INDEX_NUMBER as usize, "one net is enough for the rows");
+const _: () = assert!(ROWS.len() < INDEX_NUMBER as usize, "too many rows for one /24 network");
 
 /// One core's hostile hosts.
 pub struct Hostile {
     site: Site,
-    /// How often each row was asked: for a page, for its robots.txt, for its address.
+    /// How often each row was asked for a page, for its robots.txt and for its address.
     asked: RefCell<Vec<Asked>>,
 }
 
@@ -60,7 +60,7 @@ struct Asked {
     address_count: u32,
 }
 
-/// Where the hosts stand.
+/// The ports and addresses of the hostile hosts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Site {
     pub port: u16,
@@ -71,26 +71,26 @@ pub(super) struct Site {
     pub neighbour: String,
 }
 
-/// A request, as a row sees it.
+/// A request as a row sees it.
 pub(super) struct Ask<'a> {
-    /// The row's name, so that no two hosts have the same page.
+    /// The row's name, which pages contain so that no two hosts have the same page.
     name: &'static str,
     target: &'a str,
-    /// Requests that the connection carried before this one.
+    /// How many requests the connection carried before this one.
     served_count: u32,
-    /// Requests for `/` (or for robots.txt) that the row has had before.
+    /// How many requests for `/` (or for robots.txt) the row has had before.
     asked_count: u32,
     site: &'a Site,
 }
 
-/// Whom a name means.
+/// The host that a name means.
 #[derive(Clone, Copy)]
 enum Host {
     Index,
     Row(usize),
-    /// A member of the farm at one address, by its number.
+    /// A member, by number, of the farm at one address.
     Farm(u16),
-    /// A member of the farm at the addresses of one /64.
+    /// A member, by number, of the farm whose addresses are in one /64.
     Wide(u16),
 }
 
@@ -99,12 +99,12 @@ impl Hostile {
         Hostile { site, asked: RefCell::new(vec![Asked::default(); ROWS.len()]) }
     }
 
-    /// Where a crawl of all rows starts.
+    /// Returns the URL where a crawl of all rows starts.
     pub fn index_url(&self) -> String {
         self.site.url(INDEX, "/", false)
     }
 
-    /// The page of a row.
+    /// Returns the URL of a row's page.
     pub fn url(&self, row: &Row, target: &str) -> String {
         self.site.url(row.name, target, row.is_secret())
     }
@@ -122,12 +122,14 @@ impl Hostile {
         self.site.url("f0000.farm", "/", false)
     }
 
-    /// Of the farm that has a /64 of addresses. Only a simulation has them.
+    /// Returns the first URL of the farm that has a /64 of addresses. Only a simulation has such
+    /// addresses.
     pub fn wide_farm_url(&self) -> String {
         self.site.url("w0000.wide", "/", false)
     }
 
-    /// What to do for a request that arrived at `local`; `None` if its host is not hostile.
+    /// Returns the script for a request that arrived at `local`, or `None` if its host is not
+    /// hostile.
     pub(super) fn script(
         &self,
         request: &Request<'_>,
@@ -169,7 +171,7 @@ impl Hostile {
         })
     }
 
-    /// Requests of this kind that came before.
+    /// Counts a request and returns how many of its kind came before.
     fn count_request(&self, index: usize, target: &str) -> u32 {
         let asked = &mut self.asked.borrow_mut()[index];
         let count = match target {
@@ -181,8 +183,7 @@ impl Hostile {
         *count - 1
     }
 
-    /// The answer to a question for a hostile name: `Err` if the name is not one, `Ok(None)` if
-    /// there is none to give.
+    /// Plans what happens to a DNS question; [`Lie::NotOurs`] if its name is not a hostile one.
     pub(super) fn answer_dns(&self, message: &[u8], query: &Query, carrier: Carrier) -> Lie {
         let Some(host) = host_named(&query.name) else { return Lie::NotOurs };
         let own = self.address_of(host);
@@ -206,7 +207,7 @@ impl Hostile {
         }
     }
 
-    /// The certificate that a TLS client who reached `local` is to be shown.
+    /// Returns what a TLS client that reached `local` meets there.
     pub(super) fn secrecy_at(&self, local: IpAddr) -> Secrecy {
         let rows = ROWS.iter().enumerate();
         let mut here = rows.filter(|(index, _)| self.address_of(Host::Row(*index)) == local);
@@ -232,7 +233,7 @@ impl Hostile {
         };
         link(&self.site.neighbour);
         link(&format!("http://{}:{}/", paths::COLLIDING_HOST, self.site.port));
-        // A web at public addresses is a simulated one: no real crawler is sent there.
+        // A web at public addresses is a simulated one, because no real crawler is sent there.
         let is_simulated = self.site.net != Ipv4Addr::LOCALHOST.octets()[0];
         for row in ROWS.iter().filter(|row| is_simulated || !row.is_simulated) {
             link(&self.url(row, "/"));
@@ -244,13 +245,13 @@ impl Hostile {
     }
 }
 
-/// What becomes of a DNS question.
+/// What happens to a DNS question.
 pub(super) enum Lie {
-    /// The name is none of the hostile ones.
+    /// The name is not a hostile one.
     NotOurs,
     Silence,
     Answer(Vec<u8>),
-    /// To be sent from a port that was not asked.
+    /// The answer is sent from another port than the one that was asked.
     FromElsewhere(Vec<u8>),
 }
 
@@ -288,22 +289,22 @@ fn host_named(name: &str) -> Option<Host> {
     ROWS.iter().position(|row| row.name == label).map(Host::Row)
 }
 
-/// Links to every member of a farm.
+/// Makes links to every member of a farm.
 fn farm_links(ask: &Ask<'_>, initial: char, farm: &str) -> String {
     let url = |member| ask.url(&format!("{initial}{member:04}.{farm}"), "/m");
     (0..WEB_FARM_HOST_COUNT).map(|member| format!("<a href=\"{}\">m</a>", url(member))).collect()
 }
 
-/// The farms, which are no rows: each is a thousand names.
+/// The farms. They are not rows, because each has a thousand names.
 const FARMS: [(&str, &str); 2] = [
     (
         "f0000.farm",
-        "1,000 names at one address, every second one spelled ::ffff:a.b.c.d -> one pace",
+        "1,000 names at one address, half of them spelled ::ffff:a.b.c.d -> one pace for all",
     ),
-    ("w0000.wide", "1,000 names, each with an address of one /64 -> one pace (in simulation)"),
+    ("w0000.wide", "1,000 names, each with an address in one /64 -> one pace for all (simulated)"),
 ];
 
-/// The table, for people.
+/// Returns the table as text for people.
 pub fn table() -> String {
     let mut text = String::new();
     for row in ROWS {

@@ -1,7 +1,7 @@
-//! A name server that lies: answers to the questions for hostile names, as bytes.
+//! A name server that lies: it answers the questions for hostile names, in bytes.
 //!
-//! Written by hand, not with the crawler's DNS library: what is wrong here must be wrong on the
-//! wire, and a library that writes it might not.
+//! The messages are written by hand and not with the crawler's DNS library. What is wrong here must
+//! be wrong on the wire, and a library might not write it.
 
 use crate::lab::web::dns::Carrier;
 use crate::proto::dnswire::{Kind, Query};
@@ -10,26 +10,28 @@ use std::net::IpAddr;
 /// How a row's name resolves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// To the row's own address.
+    /// The name resolves to the row's own address.
     Own,
-    /// The owner of the answer is a name that points at itself.
+    /// The owner name of the answer is a compression pointer to itself.
     Loop,
+    /// The right answer under another message id.
     WrongId,
-    /// The right answer, from a port that was not asked.
+    /// The right answer, sent from another port than the one that was asked.
     WrongPort,
-    /// Cut over UDP, whole over TCP.
+    /// Truncated over UDP, whole over TCP.
     Cut,
-    /// Cut over TCP as well.
+    /// Truncated over TCP as well.
     CutAlways,
-    /// So many aliases before the address.
+    /// This number of aliases before the address.
     Chain(u8),
-    /// An alias of itself.
+    /// An alias that points to itself.
     ChainLoop,
-    /// Somebody else's address.
+    /// An address that belongs to someone else.
     Fixed(IpAddr),
-    /// The row's own address, spelled as an IPv6 one: `::ffff:a.b.c.d`.
+    /// The row's own address, spelled as an IPv6 address: `::ffff:a.b.c.d`.
     Mapped,
-    /// The row's own address the first time, the crawler's own machine from then on.
+    /// The row's own address the first time, and from then on the crawler's own machine
+    /// (127.0.0.1).
     Rebound,
 }
 
@@ -37,14 +39,14 @@ const TTL_SECONDS: u32 = 1;
 const TYPE_A: u16 = 1;
 const TYPE_CNAME: u16 = 5;
 const TYPE_AAAA: u16 = 28;
-/// Of a message with a question: where its name starts.
+/// A compression pointer to the name in the question, which starts right after the header.
 const QUESTION_POINTER: [u8; 2] = [0xc0, 12];
 const HEADER_BYTES: usize = 12;
 const FLAG_TRUNCATED: u16 = 0x0200;
 const FLAGS: u16 = 0x8180;
 
-/// The answer to `query`, which came as `message`. `asked_count` questions for addresses of this
-/// name were answered before.
+/// Answers `query`, which came as `message`. `asked_count` is how many questions for addresses of
+/// this name were answered before.
 pub(super) fn answer(
     naming: Naming,
     own: IpAddr,
@@ -99,7 +101,7 @@ pub(super) fn answer(
     Some(reply.bytes)
 }
 
-/// `a<link>.test`
+/// Returns the name `a<link>.test` in wire format.
 fn alias(link: u8) -> Vec<u8> {
     let label = format!("a{link}");
     let mut name = vec![label.len() as u8];
@@ -108,7 +110,7 @@ fn alias(link: u8) -> Vec<u8> {
     name
 }
 
-/// Header and question, as they were asked, and answers behind them.
+/// A reply: header and question as they were asked, followed by answers.
 struct Reply {
     bytes: Vec<u8>,
 }

@@ -1,16 +1,17 @@
-//! Servers that lead astray: redirects, links, credentials, robots.txt, and when to come back.
+//! Servers that lead a crawler astray: with redirects, links, credentials, robots.txt and
+//! Retry-After.
 
 use super::Ask;
 use super::framing::{genuine, silent};
 use super::script::{End, Script};
 
-/// What is answered to a request that carries a credential: the log shows it.
+/// The status that answers a request with a credential, so that the log shows the request.
 pub(super) const CREDENTIAL_STATUS: u16 = 418;
 
-/// URLs of [`errors_some`] that fail for ever, and that do not: the former come first.
+/// How many URLs of [`errors_some`] fail for ever, and how many do not. Those that fail come first.
 pub const ERRORS_SOME: (u32, u32) = (8, 40);
 
-/// The number behind `prefix` in a target.
+/// Reads the number after `prefix` in a target.
 fn step(ask: &Ask<'_>, prefix: &str) -> u32 {
     ask.target.strip_prefix(prefix).and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
@@ -63,7 +64,8 @@ pub(super) fn landing_robots(_: &Ask<'_>) -> Script {
 
 // --- Hashes -------------------------------------------------------------------------------------
 
-/// Has the 64 bits of xxh3 of `hash-collision.hostile.test`. Nobody answers for it.
+/// A name with the same 64-bit xxh3 hash as `hash-collision.hostile.test`. No server answers for
+/// it.
 pub(super) const COLLIDING_HOST: &str = concat!(
     "xxsxeeaaxxxxxxxxxx1mwtbaxxxxxxx.xxbs05baxxxxxxxxxxnzoidaxxxxxxx.",
     "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx.xxxxxxxxxxxxxx.evil.hostile.test"
@@ -71,7 +73,8 @@ pub(super) const COLLIDING_HOST: &str = concat!(
 
 // --- Request lines and credentials --------------------------------------------------------------
 
-/// Line breaks as a server can send them: folded into the field, and escaped in the URL.
+/// Sends line breaks in the two ways that a server can: folded into the field, and escaped in the
+/// URL.
 pub(super) fn crlf_location(ask: &Ask<'_>) -> Script {
     match ask.target {
         "/" => Script::redirect("/a\r\n GET /injected HTTP/1.1"),
@@ -120,7 +123,7 @@ pub(super) fn user_info(ask: &Ask<'_>) -> Script {
 
 // --- robots.txt ---------------------------------------------------------------------------------
 
-/// A page that links to what its robots.txt forbids.
+/// Serves a page that links to what its robots.txt forbids.
 pub(super) fn guarded(ask: &Ask<'_>) -> Script {
     match ask.target {
         "/" => Script::page("<a href=/private/x>no</a><a href=/open>yes</a>"),
@@ -132,7 +135,8 @@ pub(super) fn robots_absent(_: &Ask<'_>) -> Script {
     Script::with_fields(404, "", b"")
 }
 
-/// Time enough between two requests for what a server sends unasked to arrive.
+/// Asks for a delay of a second between two requests, so that what a server sends unasked has
+/// arrived before the next one.
 pub(super) fn robots_patient(_: &Ask<'_>) -> Script {
     Script::plain_text(b"User-agent: *\nCrawl-delay: 1\n")
 }
@@ -198,13 +202,13 @@ pub(super) fn robots_moved_6(ask: &Ask<'_>) -> Script {
     moved(ask, 6)
 }
 
-/// Everything is allowed at first; whoever asks again hears of `/late/`.
+/// Allows everything at first; a crawler that asks again finds `/late/` denied.
 pub(super) fn robots_tightened(ask: &Ask<'_>) -> Script {
     let rules = if ask.asked_count == 0 { "" } else { "User-agent: *\nDisallow: /late/\n" };
     Script::plain_text(rules.as_bytes())
 }
 
-/// A long chain of pages, each with a link that the rules come to forbid.
+/// Serves a long chain of pages, each with a link that the rules will forbid later.
 pub(super) fn tightened(ask: &Ask<'_>) -> Script {
     let page = step(ask, "/p");
     if page > 60 {
@@ -234,7 +238,7 @@ pub(super) fn retry_date(ask: &Ask<'_>) -> Script {
     busy_once(ask, "Fri, 31 Dec 2100 23:59:59 GMT")
 }
 
-/// Links to [`ERRORS_SOME`] URLs that fail for ever, and behind them to those that do not.
+/// Links to the [`ERRORS_SOME`] URLs: first those that fail for ever, then those that do not.
 pub(super) fn errors_some(ask: &Ask<'_>) -> Script {
     let (broken, sound) = ERRORS_SOME;
     if ask.target == "/" {
@@ -257,7 +261,7 @@ pub(super) fn calendar(ask: &Ask<'_>) -> Script {
     Script::page(&format!("<a href=/calendar/{next}>n</a><a href=/calendar/{after}>a</a>"))
 }
 
-/// Every link bears a new session: the same page under endless names.
+/// Puts a new session id into every link: the same page under endless names.
 pub(super) fn sessions(ask: &Ask<'_>) -> Script {
     let seed = ask.target.bytes().fold(7u64, |seed, byte| {
         seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(u64::from(byte))

@@ -1,4 +1,4 @@
-//! The table of hostile servers: a name, what the server does, and what a crawler must make of it.
+//! The table of hostile servers: a name, what the server does, and what a crawler must do about it.
 
 use super::naming::Naming;
 use super::script::Script;
@@ -11,16 +11,17 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Row {
     pub name: &'static str,
     pub does: &'static str,
-    /// What must come of it, in words.
+    /// What the crawler must do about it, in words.
     pub demands: &'static str,
-    /// What the requests for `/` may end as, in order; the last of them ends as the last of these.
-    /// Empty: `/` is never asked for.
+    /// The outcomes that the requests for `/` may have, in order; the last request must have the
+    /// last of them. Empty means that `/` is never asked for.
     pub ends: &'static [Outcome],
-    /// The same for `/robots.txt`.
+    /// The same for the requests for `/robots.txt`.
     pub robots_ends: &'static [Outcome],
-    /// `/next` is asked for as well, must be honest, and must come over another connection.
+    /// The crawler must ask for `/next` as well, over another connection, and get its honest page.
     pub has_next: bool,
-    /// Needs addresses that are public: shown in simulation only, and linked from no index else.
+    /// The row needs public addresses: it is served only in simulation, and only there does the
+    /// index link to it.
     pub is_simulated: bool,
     pub secrecy: Secrecy,
     pub naming: Naming,
@@ -28,7 +29,7 @@ pub struct Row {
     pub(super) robots: fn(&Ask<'_>) -> Script,
 }
 
-/// Plain HTTP, or HTTPS with one of these certificates.
+/// What a client meets at a host: plain HTTP, HTTPS with one of these certificates, or broken TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrecy {
     Plain,
@@ -37,13 +38,13 @@ pub enum Secrecy {
     NotYetValid,
     OtherName,
     SelfSigned,
-    /// Signed by an issuer of whom the server shows nothing.
+    /// Signed by an intermediate issuer whose certificate the server does not send.
     BrokenChain,
-    /// Signed by an authority that the server shows and nobody trusts.
+    /// Signed by an authority whose certificate the server sends and nobody trusts.
     UnknownIssuer,
     /// Plain HTTP at the port for HTTPS.
     NotTls,
-    /// The handshake is never answered.
+    /// The server never answers the handshake.
     Stalled,
 }
 
@@ -109,11 +110,11 @@ const MAPPED: Naming = Naming::Fixed(IpAddr::V6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xf
 
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    // Honest hosts: the control, and where redirects lead.
+    // Honest hosts: the control, and the target of redirects.
     row("honest", "two pages on one connection", "fetched", &[Fetched], framing::honest),
     row("landing", "an honest target of redirects; denies /denied/", "fetched", &[Fetched],
         framing::genuine).robots(paths::landing_robots, &[Fetched]),
-    // Every index links first to a host that was made to have this one's unkeyed hash.
+    // Every index links first to a host whose unkeyed hash was made equal to this one's.
     row("hash-collision", "a host whose name collides with its own is linked first", "fetched",
         &[Fetched], framing::genuine),
 
@@ -125,7 +126,7 @@ pub const ROWS: &[Row] = &[
     row("slow-body", "one byte a second in the body", "body deadline, kept as truncated (time)",
         &[CutTime], framing::slow_body),
     row("stalled-body", "most of a body of 4 MB, then nothing",
-        "body deadline; cut before it where memory is short", &[CutTime],
+        "body deadline; cut before that if memory is short", &[CutTime],
         framing::stalled_body),
 
     // Size.
@@ -152,7 +153,7 @@ pub const ROWS: &[Row] = &[
     row("length-over", "Content-Length over u64", "discarded, closed", &[Malformed],
         framing::length_over).next(),
     row("length-and-chunked", "Content-Length with Transfer-Encoding",
-        "chunked wins, close after", &[Fetched], framing::length_and_chunked).next(),
+        "chunked wins, closed after it", &[Fetched], framing::length_and_chunked).next(),
 
     // Chunks.
     row("chunk-overflow", "a chunk size over u64", "error", &[Malformed],
@@ -181,12 +182,12 @@ pub const ROWS: &[Row] = &[
     row("space-before-colon", "a blank before the colon of a Content-Length", "refused",
         &[Malformed], framing::space_before_colon).next(),
     row("space-before-other", "a blank before the colon of another field",
-        "taken off, close after", &[Fetched], framing::space_before_other).next(),
+        "blank removed, closed after it", &[Fetched], framing::space_before_other).next(),
     row("fields-many", "150 header fields", "fetched", &[Fetched], framing::fields_many),
     row("no-status-line", "no status line", "error", &[Malformed],
         framing::no_status_line).next(),
     row("status-1000", "status 1000", "error", &[Malformed], framing::status_1000).next(),
-    row("status-999", "status 999", "as a server's error, retried", &[ServerError],
+    row("status-999", "status 999", "counts as a server error, retried", &[ServerError],
         framing::status_999),
     row("reset-mid-body", "reset in mid-body", "incomplete, retried", &[Incomplete],
         framing::reset_mid_body),
@@ -245,7 +246,7 @@ pub const ROWS: &[Row] = &[
         .robots(paths::robots_failing, &[Fetched]),
     row("robots-silent", "robots.txt times out", "no page fetched", &[], paths::guarded)
         .robots(paths::robots_silent, &[FirstByteTimedOut]),
-    row("robots-reset", "robots.txt is met by a reset", "no page fetched", &[], paths::guarded)
+    row("robots-reset", "robots.txt answered by a reset", "no page fetched", &[], paths::guarded)
         .robots(paths::robots_reset, &[Reset]),
     row("robots-404", "robots.txt 404", "crawl", &[Fetched], paths::guarded),
     row("robots-410", "robots.txt 410", "crawl", &[Fetched], paths::guarded)
@@ -260,12 +261,12 @@ pub const ROWS: &[Row] = &[
         &[Fetched], paths::guarded).robots(paths::robots_binary, &[Fetched]),
     row("robots-moved-5", "robots.txt redirected 5 times", "followed", &[Fetched],
         paths::guarded).robots(paths::robots_moved_5, &[Fetched]),
-    row("robots-moved-6", "robots.txt redirected 6 times", "as unreachable", &[],
+    row("robots-moved-6", "robots.txt redirected 6 times", "counts as unreachable", &[],
         paths::guarded).robots(paths::robots_moved_6, &[Fetched]),
     row("robots-tightened", "robots.txt denies more in mid-crawl", "honoured when it is read again",
         &[Fetched], paths::tightened).robots(paths::robots_tightened, &[Fetched]),
 
-    // When to come back.
+    // Retry-After.
     row("retry-huge", "Retry-After beyond all numbers", "clamped, honoured",
         &[Throttled, Fetched], paths::retry_huge),
     row("retry-negative", "Retry-After: -30", "ignored, backed off", &[Throttled, Fetched],
@@ -277,7 +278,7 @@ pub const ROWS: &[Row] = &[
     row("links-million", "a million links on a page", "per-page cap", &[Fetched],
         bodies::links_million),
     row("links-20000", "20,000 links on a page among as many that lead nowhere",
-        "up to the setting; what is left out is told", &[Fetched], bodies::links_crowded),
+        "up to the setting; the number left out is logged", &[Fetched], bodies::links_crowded),
     row("links-head", "30 KB of Link headers, full of quotes, commas and links", "bounded",
         &[Fetched], bodies::links_head),
     row("calendar", "a calendar without end", "per-host budget", &[Fetched], paths::calendar),

@@ -1,18 +1,19 @@
-//! A hostile answer as a plan: bytes, pauses, repetitions, and how it ends.
+//! A hostile answer as a plan: bytes, pauses, repetitions, and how the connection ends.
 //!
-//! Owns no socket and no clock: [`crate::lab::web::connection`] plays a script through the seam, so the
-//! same server misbehaves over real sockets and in simulation. A script is bounded: what is called
-//! endless ends at [`WEB_ENDLESS_BYTES_MAX`] if the client has not.
+//! This module owns no socket and no clock: [`crate::lab::web::connection`] plays a script through
+//! the seam, so the same server misbehaves over real sockets and in simulation. A script is
+//! bounded: a part that is called endless ends at [`WEB_ENDLESS_BYTES_MAX`] if the client has not
+//! ended it before.
 
 use crate::base::limits::WEB_ENDLESS_BYTES_MAX;
 
 /// What a server does for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
-    /// For the servers' log; 0 where no status line is sent.
+    /// The status for the servers' log; 0 if the script sends no status line.
     pub status: u16,
     pub steps: Vec<Step>,
-    /// A robots.txt: the log keeps its body.
+    /// The answer is a robots.txt, so the log keeps its body.
     pub has_rules: bool,
     pub end: End,
 }
@@ -23,7 +24,7 @@ pub enum Step {
     Pause {
         ms: u32,
     },
-    /// `bytes` again and again, each time after a pause.
+    /// Sends `bytes` `count` times, each time after a pause.
     Repeat {
         bytes: Vec<u8>,
         count: u64,
@@ -31,10 +32,10 @@ pub enum Step {
     },
 }
 
-/// What becomes of the connection after the last step.
+/// What happens to the connection after the last step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It waits for the next request, like an honest one.
+    /// It waits for the next request, as an honest server's does.
     Keep,
     Close,
     Reset,
@@ -42,9 +43,9 @@ pub enum End {
     Hold,
 }
 
-/// One repetition of something that never ends by itself.
+/// About how many bytes one repetition of an endless part has.
 const ENDLESS_PIECE_BYTES: usize = 64 * 1024;
-/// Between two bytes of a server that wants to be waited for.
+/// The time between two bytes of a server that sends as slowly as it can.
 const DRIP_MS: u32 = 1_000;
 
 impl Script {
@@ -57,7 +58,7 @@ impl Script {
         Script::new(status, End::Keep).send(bytes)
     }
 
-    /// An honest page, with its length.
+    /// Makes an honest page with its Content-Length.
     pub fn page(body: &str) -> Script {
         Script::with_fields(200, "Content-Type: text/html; charset=utf-8\r\n", body.as_bytes())
     }
@@ -66,7 +67,7 @@ impl Script {
         Script::with_fields(200, "Content-Type: text/plain\r\n", body)
     }
 
-    /// An honest response with these field lines and its length.
+    /// Makes an honest response with these field lines and its Content-Length.
     pub fn with_fields(status: u16, fields: &str, body: &[u8]) -> Script {
         let head = format!("HTTP/1.1 {status} X\r\n{fields}Content-Length: {}\r\n\r\n", body.len());
         Script::raw(status, [head.as_bytes(), body].concat())
@@ -94,7 +95,7 @@ impl Script {
         self
     }
 
-    /// `bytes` for ever, as fast as they are taken.
+    /// Sends `bytes` for ever, as fast as the client takes them.
     #[must_use]
     pub fn endless(self, bytes: &[u8]) -> Script {
         let piece = bytes.repeat(ENDLESS_PIECE_BYTES.div_ceil(bytes.len().max(1)));
@@ -102,7 +103,7 @@ impl Script {
         self.repeat(piece, count)
     }
 
-    /// A byte a second, for ever.
+    /// Sends one byte a second, for ever.
     #[must_use]
     pub fn drip(mut self, byte: u8) -> Script {
         let count = WEB_ENDLESS_BYTES_MAX;

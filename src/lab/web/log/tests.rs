@@ -1,11 +1,12 @@
-//! Lines as they are written and read back, and lines of requests that had no end.
+//! Tests that lines read back as they were written, and that requests without an end have a line
+//! too.
 
 use super::*;
 use crate::base::WallTime;
 use std::cell::Cell;
 use std::future::Future;
 
-/// A clock that stands still until it is set.
+/// A clock that stands still until a test sets it.
 struct Standing(Cell<u64>);
 
 impl Clock for Standing {
@@ -39,7 +40,7 @@ fn asked<'a>(host: &'a str, path: &'a str) -> Asked<'a> {
     Asked { at: Time(7), peer, local, is_https: false, host, path, status: 200 }
 }
 
-/// Hands the answer over.
+/// Begins and delivers the answer.
 fn serve(mut draft: Draft<'_, Standing>) {
     draft.begin();
     draft.deliver();
@@ -123,7 +124,7 @@ fn a_robots_body_is_cut_at_its_bound() {
     serve(robots);
     log.borrow_mut().flush().unwrap();
     assert_eq!(sink.entries()[0].body.as_ref().unwrap().len(), WEB_LOG_BODY_BYTES_MAX);
-    assert!(log.borrow().spares.is_empty(), "so large a buffer is not kept");
+    assert!(log.borrow().spares.is_empty(), "a buffer as large as this is not kept");
 }
 
 #[test]
