@@ -13,7 +13,7 @@ use std::time::Duration;
 impl<W: World> Shard<W> {
     /// Sleeps until half of the memory is held; then measures until it is not.
     pub(super) async fn keep_bodies(self: Rc<Self>) {
-        let budget = self.client.budget();
+        let budget = self.net.client.budget();
         loop {
             budget.half_full().await;
             let mut told: Option<BodyTally> = None;
@@ -37,7 +37,7 @@ impl<W: World> Shard<W> {
     }
 
     fn tell_short(&self) -> BodyTally {
-        let budget = self.client.budget();
+        let budget = self.net.client.budget();
         let tally = budget.tally();
         self.kit.probe.add(Count::BodyStalls, 1);
         tracing::warn!(
@@ -52,7 +52,7 @@ impl<W: World> Shard<W> {
     }
 
     fn tell_enough(&self, before: &BodyTally) {
-        let tally = self.client.budget().tally();
+        let tally = self.net.client.budget().tally();
         tracing::info!(
             shard = self.kit.index.0,
             "memory for bodies is enough again: {} bodies were cut, {} were let go to be asked \
@@ -63,13 +63,13 @@ impl<W: World> Shard<W> {
     }
 
     pub(super) fn body_gauges(&self, gauges: Gauges) -> Gauges {
-        let BodyTally { held_bytes, held_bytes_peak, .. } = self.client.budget().tally();
+        let BodyTally { held_bytes, held_bytes_peak, .. } = self.net.client.budget().tally();
         let (body_bytes, body_bytes_peak) = (held_bytes as u64, held_bytes_peak as u64);
         Gauges { body_bytes, body_bytes_peak, ..gauges }
     }
 
     pub(super) fn count_bodies(&self, metrics: &mut Metrics) {
-        let BodyTally { cut_count, shed_count, .. } = self.client.budget().tally();
+        let BodyTally { cut_count, shed_count, .. } = self.net.client.budget().tally();
         metrics.add(Count::BodiesCut, cut_count);
         metrics.add(Count::BodiesShed, shed_count);
     }

@@ -14,9 +14,9 @@ use crate::io::World;
 impl<W: World> Shard<W> {
     pub(super) fn waits(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Waits {
         let mut waits = Waits {
-            hosts_in_line: self.in_line_count.get(),
+            hosts_in_line: self.called.in_line_count.get(),
             hosts_at_errands: self.parked.borrow().len() as u64,
-            names_in_lookup: self.resolver.in_flight_count() as u64,
+            names_in_lookup: self.net.resolver.in_flight_count() as u64,
             urls_retrying: frontier.retry_count() as u64,
             next_turn: frontier.next_turn().unwrap_or(Time::ZERO),
             next_retry: frontier.next_retry().unwrap_or(Time::ZERO),
@@ -51,7 +51,7 @@ impl<W: World> Shard<W> {
             Some(Hold::Ending)
         } else if self.archive.failure().is_some() {
             Some(Hold::DiskFails)
-        } else if !self.client.budget().has_room() {
+        } else if !self.net.client.budget().has_room() {
             Some(Hold::Memory)
         } else if self.slots.active_count().get() >= self.kit.plan.settings.fetch_slots {
             Some(Hold::Slots)

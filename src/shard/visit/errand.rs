@@ -63,7 +63,7 @@ impl<W: World> Shard<W> {
     ) {
         let url = &queued.url;
         if queued.tries_made() > 0 {
-            self.client.close_kept(url);
+            self.net.client.close_kept(url);
         }
         let (mut answer, body) = self.fetch_robots(url, address, None).await;
         let outcome = by_status(&answer);
@@ -85,7 +85,7 @@ impl<W: World> Shard<W> {
         }
         let next = self.next_request(host, url, &answer, outcome);
         self.book(host, url, 0, &answer, outcome);
-        self.client.let_go(&mut answer);
+        self.net.client.let_go(&mut answer);
         self.release(host, next);
     }
 
@@ -97,7 +97,7 @@ impl<W: World> Shard<W> {
         queued.tries += 1;
         self.kit.probe.add(Count::Retries, 1);
         self.frontier_mut().retry_at(host, queued, next.max(answer.ended + wait));
-        self.client.recycle(answer.response);
+        self.net.client.recycle(answer.response);
         self.release(host, next);
     }
 

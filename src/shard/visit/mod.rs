@@ -97,7 +97,7 @@ impl<W: World> Shard<W> {
         };
         let Turn::Held(held) = turn else {
             self.kit.probe.add(Count::TurnsAwaited, 1);
-            self.in_line_count.set(self.in_line_count.get() + 1);
+            self.called.in_line_count.set(self.called.in_line_count.get() + 1);
             self.slots.refund(page);
             self.frontier_mut().requeue(host, queued, Time::ZERO);
             return;
@@ -148,9 +148,9 @@ impl<W: World> Shard<W> {
     async fn address_of(&self, host: HostId, queued: &Queued) -> Result<IpAddr, Outcome> {
         let begun = self.kit.world.now();
         let name = queued.url.host();
-        let mut found = self.resolver.lookup(name).await;
+        let mut found = self.net.resolver.lookup(name).await;
         if self.manners.borrow().wants_other_family(host, &queued.url)
-            && let Ok(other) = self.resolver.other_family(name).await
+            && let Ok(other) = self.net.resolver.other_family(name).await
         {
             found = Ok(other);
         }

@@ -40,7 +40,7 @@ struct PageSink<'a, W: World> {
 impl<W: World> Sink for PageSink<'_, W> {
     fn head(&mut self, head: &ResponseHead) -> bool {
         if (200..300).contains(&head.status()) {
-            let mut decoders = self.shard.decoders.borrow_mut();
+            let mut decoders = self.shard.net.decoders.borrow_mut();
             let parser = if self.is_sitemap { Parser::sitemap } else { Parser::new };
             let manner = Manner::of(&self.shard.kit.plan.settings);
             self.parser = Some(parser(head, &mut decoders, manner));
@@ -74,10 +74,10 @@ impl<W: World> Shard<W> {
         self.manners.borrow_mut().robots_used(queued.url.origin());
         let is_sitemap = self.is_sitemap(&queued);
         if queued.tries_made() > 0 {
-            self.client.close_kept(&queued.url);
+            self.net.client.close_kept(&queued.url);
         }
         let mut sink = PageSink { shard: self, is_sitemap, parser: None, parse_ns: 0 };
-        let mut answer = self.client.fetch(&queued.url, address, &mut sink).await;
+        let mut answer = self.net.client.fetch(&queued.url, address, &mut sink).await;
         let PageSink { parser, mut parse_ns, .. } = sink;
         let (outcome, target) = self.judge(&queued, &answer);
         self.finish_request(host, &queued.url, &answer, outcome, held).await;
@@ -88,7 +88,7 @@ impl<W: World> Shard<W> {
         let before_ns = self.kit.meter.booked_ns();
         let parsed = match parser {
             Some(parser) => {
-                self.kit.spend(Stage::Parse, || parser.finish(&mut self.decoders.borrow_mut()))
+                self.kit.spend(Stage::Parse, || parser.finish(&mut self.net.decoders.borrow_mut()))
             }
             None => Parsed::default(),
         };
@@ -133,7 +133,7 @@ impl<W: World> Shard<W> {
         } else {
             self.slots.refund(budget);
         }
-        self.client.let_go(&mut answer);
+        self.net.client.let_go(&mut answer);
         match (stored, respelled) {
             (Ok(_), Some(target)) => self.respell(host, queued, target, answer.ended),
             (Ok(position), None) => {

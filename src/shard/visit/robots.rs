@@ -38,7 +38,7 @@ impl<W: World> Shard<W> {
             return self.conclude_unasked(host, queued, Outcome::Malformed).await;
         };
         if queued.tries_made() > 0 {
-            self.client.close_kept(&target);
+            self.net.client.close_kept(&target);
         }
         let known = self.manners.borrow_mut().ask_robots(&origin, hops);
         let (mut answer, body) = self.fetch_robots(&target, address, known.as_ref()).await;
@@ -76,7 +76,7 @@ impl<W: World> Shard<W> {
                 self.send_errand(target, errand);
             }
         }
-        self.client.let_go(&mut answer);
+        self.net.client.let_go(&mut answer);
     }
 
     /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.
@@ -122,7 +122,7 @@ impl<W: World> Shard<W> {
         } else {
             self.retry_unsent(host, queued, next.max(answer.ended));
         }
-        self.client.recycle(answer.response);
+        self.net.client.recycle(answer.response);
         self.release(host, next);
     }
 
@@ -157,7 +157,7 @@ impl<W: World> Shard<W> {
             etag: known.and_then(|known| known.etag.as_deref()),
             last_modified: known.and_then(|known| known.last_modified.as_deref()),
         };
-        let answer = self.client.fetch_if_changed(url, address, known, &mut sink).await;
+        let answer = self.net.client.fetch_if_changed(url, address, known, &mut sink).await;
         self.kit.probe.add(Count::RobotsFetched, 1);
         self.store_plainly(url, &answer).await;
         (answer, sink.finish())

@@ -6,12 +6,9 @@
 //! refuses, the job is tried again after [`limits::QUEUE_RETRY_MS`]; meanwhile fetching goes on
 //! until too much waits to be written.
 
-use super::Shard;
-use crate::base::Time;
+use super::JobLane;
 use crate::base::limits;
-use crate::base::notify::Notify;
 use crate::base::oneshot;
-use crate::base::watermark::Watermark;
 use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::frontier::spill::{Ended, Files, Finished, Job, TailError};
 use crate::crawl::frontier::{HostId, Next, Queued};
@@ -19,54 +16,38 @@ use crate::crawl::journal::JournalError;
 use crate::crawl::metrics::{Count, Gauges, Stage};
 use crate::crawl::store::StoreError;
 use crate::io::{File, World};
+use crate::shard::Shard;
 use hashbrown::HashMap;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
-pub(super) struct Tailing<F> {
+pub(in crate::shard) struct SpillLane<F> {
     files: Files<F>,
-    wake: Notify,
-    /// Jobs under way; the last one's end is told to whoever waits for it.
-    active_count: Cell<usize>,
-    ended: Notify,
-    /// Jobs that have ended, well or not.
-    finished: Watermark,
+    lane: JobLane,
     /// Visits that wait for their host's next URLs.
     waiting: RefCell<HashMap<HostId, oneshot::Sender<()>>>,
-    is_stalled: Cell<bool>,
-    /// After the disk refused: no job before.
-    not_before: Cell<Time>,
-    is_broken: Cell<bool>,
 }
 
-impl<F: File> Tailing<F> {
-    pub(super) fn new(shard: ShardIndex) -> Tailing<F> {
-        Tailing {
+impl<F: File> SpillLane<F> {
+    pub(in crate::shard) fn new(shard: ShardIndex) -> SpillLane<F> {
+        SpillLane {
             files: Files::new(state_dir(shard)),
-            wake: Notify::default(),
-            active_count: Cell::new(0),
-            ended: Notify::default(),
-            finished: Watermark::default(),
+            lane: JobLane::default(),
             waiting: RefCell::default(),
-            is_stalled: Cell::new(false),
-            not_before: Cell::new(Time::ZERO),
-            is_broken: Cell::new(false),
         }
     }
 }
 
 impl<W: World> Shard<W> {
     /// Starts the jobs that are due, until the crawl ends or a segment is found damaged.
-    pub(super) async fn keep_tails(self: Rc<Self>) {
-        let tailing = &self.tailing;
-        while !self.kit.life.is_ended() && !tailing.is_broken.get() {
+    pub(in crate::shard) async fn keep_spill_lane(self: Rc<Self>) {
+        let tailing = &self.spill_lane;
+        while !self.kit.life.is_ended() && !tailing.lane.is_broken() {
             for host in self.frontier_mut().take_unread() {
                 drop(tailing.waiting.borrow_mut().remove(&host));
             }
-            let not_before = tailing.not_before.get();
-            if self.kit.world.now() < not_before {
-                self.kit.world.sleep_until(not_before).await;
+            if let Some(until) = tailing.lane.rests_until(self.kit.world.now()) {
+                self.kit.world.sleep_until(until).await;
                 continue;
             }
             // What is left when the crawl is told to end waits for the next one, but for what is
@@ -77,58 +58,54 @@ impl<W: World> Shard<W> {
             let job = if is_wanted { self.frontier_mut().next_tail_job() } else { None };
             match job {
                 Some(job) => self.start_tail_job(job),
-                None => tailing.wake.wait().await,
+                None => tailing.lane.wake.wait().await,
             }
         }
     }
 
     /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
-    pub(super) async fn end_tailing(&self) {
-        self.tailing.wake.poke();
-        while self.tailing.active_count.get() > 0 {
-            self.tailing.ended.wait().await;
-        }
+    pub(in crate::shard) async fn close_spill_lane(&self) {
+        self.spill_lane.lane.close().await;
     }
 
     /// Keeps the tails as they are, for a checkpoint, once all that is on its way is durable.
-    pub(super) async fn hold_tails(&self) -> Result<(), JournalError> {
-        let tailing = &self.tailing;
+    pub(in crate::shard) async fn hold_tails(&self) -> Result<(), JournalError> {
+        let tailing = &self.spill_lane;
         self.frontier_mut().hold_tails(true);
-        tailing.wake.poke();
+        tailing.lane.wake.poke();
         while !self.frontier().are_tails_durable() {
-            if tailing.is_broken.get() {
+            if tailing.lane.is_broken() {
                 let (name, what) = ("the queues".to_owned(), "a segment is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
             }
-            tailing.finished.stepped().await;
+            tailing.lane.job_ended().await;
         }
         Ok(())
     }
 
-    pub(super) fn release_tails(&self) {
+    pub(in crate::shard) fn release_tails(&self) {
         self.frontier_mut().hold_tails(false);
-        self.tailing.wake.poke();
+        self.spill_lane.lane.wake.poke();
     }
 
     /// The scheduler has done what it could for now.
-    pub(super) fn prod_tails(&self) {
-        self.tailing.wake.poke();
+    pub(in crate::shard) fn prod_spill_lane(&self) {
+        self.spill_lane.lane.wake.poke();
     }
 
     /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
-    pub(super) fn is_tail_backed_up(&self) -> bool {
+    pub(in crate::shard) fn is_tail_backed_up(&self) -> bool {
         let is_backed_up = self.frontier().is_tail_backed_up();
-        if is_backed_up && !self.tailing.is_stalled.get() {
+        if self.spill_lane.lane.note_stall(is_backed_up) {
             self.kit.probe.add(Count::QueueStalls, 1);
         }
-        self.tailing.is_stalled.set(is_backed_up);
         is_backed_up
     }
 
     /// The next URL of a busy host, waited for if it is on disk. `None` if there is none, or if the
     /// disk fails and the crawl ends: then it stays where it is.
-    pub(super) async fn next_url(&self, host: HostId) -> Option<Queued> {
-        let tailing = &self.tailing;
+    pub(in crate::shard) async fn next_url(&self, host: HostId) -> Option<Queued> {
+        let tailing = &self.spill_lane;
         loop {
             let next = self.frontier_mut().next_url(host);
             match next {
@@ -136,19 +113,19 @@ impl<W: World> Shard<W> {
                 Next::Nothing => return None,
                 Next::OnDisk => {}
             }
-            let is_failing = tailing.not_before.get() > self.kit.world.now();
-            if tailing.is_broken.get() || (is_failing && self.kit.life.is_draining()) {
+            let is_failing = tailing.lane.rests_until(self.kit.world.now()).is_some();
+            if tailing.lane.is_broken() || (is_failing && self.kit.life.is_draining()) {
                 return None;
             }
             self.kit.probe.add(Count::QueueWaits, 1);
             let (refilled, wait) = oneshot::channel();
             tailing.waiting.borrow_mut().insert(host, refilled);
-            tailing.wake.poke();
+            tailing.lane.wake.poke();
             wait.await;
         }
     }
 
-    pub(super) fn tail_gauges(&self, gauges: Gauges) -> Gauges {
+    pub(in crate::shard) fn tail_gauges(&self, gauges: Gauges) -> Gauges {
         let figures = self.frontier().tail_figures();
         Gauges {
             queue_disk_urls: figures.url_count,
@@ -161,30 +138,27 @@ impl<W: World> Shard<W> {
 
     fn start_tail_job(self: &Rc<Self>, job: Job) {
         let shard = self.clone();
-        self.tailing.active_count.set(self.tailing.active_count.get() + 1);
+        self.spill_lane.lane.begin_job();
         self.kit.world.spawn(async move {
-            let tailing = &shard.tailing;
+            let tailing = &shard.spill_lane;
             let job = job.run(&shard.kit.world, &tailing.files);
             let finished = shard.kit.spend_on(Stage::Disk, job).await;
             shard.kit.spend(Stage::Disk, || shard.end_tail_job(finished));
-            tailing.active_count.set(tailing.active_count.get() - 1);
-            tailing.wake.poke();
-            tailing.ended.poke();
-            tailing.finished.step();
+            tailing.lane.end_job();
             shard.kit.wake.poke();
         });
     }
 
     fn end_tail_job(&self, finished: Finished) {
         let Ended { refilled, error } = self.count_tail_job(finished);
-        let mut waiting = self.tailing.waiting.borrow_mut();
+        let mut waiting = self.spill_lane.waiting.borrow_mut();
         refilled.iter().for_each(|host| drop(waiting.remove(host)));
         let Some(error) = error else { return };
         // Those who wait may not want to any longer.
         waiting.clear();
         match error {
             TailError::Damaged { name, what } => {
-                self.tailing.is_broken.set(true);
+                self.spill_lane.lane.break_off();
                 self.kit.store_failed(StoreError::Damaged { name, what });
             }
             TailError::Disk { .. } => {
@@ -194,8 +168,7 @@ impl<W: World> Shard<W> {
                     limits::QUEUE_RETRY_MS / 1_000
                 );
                 self.kit.probe.add(Count::QueueFailures, 1);
-                let pause = Duration::from_millis(limits::QUEUE_RETRY_MS);
-                self.tailing.not_before.set(self.kit.world.now() + pause);
+                self.spill_lane.lane.refuse(self.kit.world.now(), limits::QUEUE_RETRY_MS);
             }
         }
     }

@@ -4,13 +4,9 @@
 //! run turns out to be damaged, the end of the crawl. Where the disk refuses, the job is tried
 //! again after [`limits::SEEN_RETRY_MS`]; meanwhile fetching goes on until the sieve is backed up.
 
-use super::Shard;
-use super::manners::Pace;
-use crate::base::Time;
+use super::JobLane;
 use crate::base::limits;
-use crate::base::notify::Notify;
 use crate::base::race::race;
-use crate::base::watermark::Watermark;
 use crate::crawl::flow::{ShardIndex, state_dir};
 use crate::crawl::frontier::seen::{DiskSieve, Finished, Job, SeenError};
 use crate::crawl::frontier::{Frontier, Sieve};
@@ -18,51 +14,36 @@ use crate::crawl::journal::JournalError;
 use crate::crawl::metrics::{Count, Gauges, Stage};
 use crate::crawl::store::StoreError;
 use crate::io::{Disk, World};
+use crate::shard::Shard;
+use crate::shard::manners::Pace;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
 
-pub(super) struct Sieving {
+pub(in crate::shard) struct SeenLane {
     directory: PathBuf,
-    wake: Notify,
-    /// Jobs under way; the last one's end is told to whoever waits for it.
-    active_count: Cell<usize>,
-    ended: Notify,
-    /// Jobs that have ended, well or not.
-    finished: Watermark,
+    lane: JobLane,
     /// The shard can do nothing until a job is done: it need not hold back.
     is_awaited: Cell<bool>,
-    is_stalled: Cell<bool>,
-    /// After the disk refused: no job before.
-    not_before: Cell<Time>,
-    is_broken: Cell<bool>,
 }
 
-impl Sieving {
-    pub(super) fn new(shard: ShardIndex) -> Sieving {
-        Sieving {
+impl SeenLane {
+    pub(in crate::shard) fn new(shard: ShardIndex) -> SeenLane {
+        SeenLane {
             directory: state_dir(shard),
-            wake: Notify::default(),
-            active_count: Cell::new(0),
-            ended: Notify::default(),
-            finished: Watermark::default(),
+            lane: JobLane::default(),
             is_awaited: Cell::new(false),
-            is_stalled: Cell::new(false),
-            not_before: Cell::new(Time::ZERO),
-            is_broken: Cell::new(false),
         }
     }
 }
 
 impl<W: World> Shard<W> {
     /// Starts the jobs that are due, until the crawl ends or a run is found damaged.
-    pub(super) async fn keep_sieve(self: Rc<Self>) {
-        while !self.kit.life.is_ended() && !self.sieving.is_broken.get() {
+    pub(in crate::shard) async fn keep_seen_lane(self: Rc<Self>) {
+        while !self.kit.life.is_ended() && !self.seen_lane.lane.is_broken() {
             let now = self.kit.world.now();
-            let not_before = self.sieving.not_before.get();
-            if now < not_before {
-                self.kit.world.sleep_until(not_before).await;
+            if let Some(until) = self.seen_lane.lane.rests_until(now) {
+                self.kit.world.sleep_until(until).await;
                 continue;
             }
             let is_hungry = self.is_hungry();
@@ -71,7 +52,7 @@ impl<W: World> Shard<W> {
                 Some(job) => self.start_job(job),
                 None => {
                     let due = self.frontier().sieve().merge_at().filter(|at| *at > now);
-                    let poked = self.sieving.wake.wait();
+                    let poked = self.seen_lane.lane.wake.wait();
                     match due {
                         Some(due) => _ = race(poked, self.kit.world.sleep_until(due)).await,
                         None => poked.await,
@@ -82,47 +63,46 @@ impl<W: World> Shard<W> {
     }
 
     /// Waits until all that is known by now is in runs.
-    pub(super) async fn flush_sieve(&self) -> Result<(), JournalError> {
-        let sieving = &self.sieving;
+    pub(in crate::shard) async fn flush_sieve(&self) -> Result<(), JournalError> {
+        let sieving = &self.seen_lane;
         self.frontier_mut().sieve_mut().want_flush();
-        sieving.wake.poke();
+        sieving.lane.wake.poke();
         while !self.frontier().sieve().is_flushed() {
-            if sieving.is_broken.get() {
+            if sieving.lane.is_broken() {
                 let (name, what) = ("URL seen".to_owned(), "a run is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
             }
-            sieving.finished.stepped().await;
+            sieving.lane.job_ended().await;
         }
         Ok(())
     }
 
     /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
-    pub(super) async fn end_sieving(&self) {
-        self.sieving.is_awaited.set(true);
-        self.sieving.wake.poke();
-        while self.sieving.active_count.get() > 0 {
-            self.sieving.ended.wait().await;
-        }
+    pub(in crate::shard) async fn close_seen_lane(&self) {
+        self.seen_lane.is_awaited.set(true);
+        self.seen_lane.lane.close().await;
     }
 
     /// The scheduler has done what it could for now.
-    pub(super) fn prod_sieve(&self) {
-        let is_awaited = self.sieving.is_stalled.get() || self.is_hungry();
-        self.sieving.is_awaited.set(is_awaited);
-        self.sieving.wake.poke();
+    pub(in crate::shard) fn prod_seen_lane(&self) {
+        let is_awaited = self.seen_lane.lane.is_stalled() || self.is_hungry();
+        self.seen_lane.is_awaited.set(is_awaited);
+        self.seen_lane.lane.wake.poke();
     }
 
     /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
-    pub(super) fn is_sieve_backed_up(&self) -> bool {
+    pub(in crate::shard) fn is_sieve_backed_up(&self) -> bool {
         let is_backed_up = self.frontier().sieve().is_backed_up();
-        if is_backed_up && !self.sieving.is_stalled.get() {
+        if self.seen_lane.lane.note_stall(is_backed_up) {
             self.kit.probe.add(Count::SieveStalls, 1);
         }
-        self.sieving.is_stalled.set(is_backed_up);
         is_backed_up
     }
 
-    pub(super) fn sieve_gauges(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Gauges {
+    pub(in crate::shard) fn sieve_gauges(
+        &self,
+        frontier: &Frontier<DiskSieve<W::File>, Pace>,
+    ) -> Gauges {
         let figures = frontier.sieve().figures();
         let seen = frontier.sieve().seen_figures(self.kit.world.now());
         Gauges {
@@ -141,23 +121,20 @@ impl<W: World> Shard<W> {
     /// their turn it waits for its time: a merge of few reads nearly as much as one of many.
     fn is_hungry(&self) -> bool {
         self.slots.is_idle()
-            && self.granted.borrow().is_empty()
+            && self.called.hosts.borrow().is_empty()
             && self.frontier().pending_url_count() == 0
     }
 
     fn start_job(self: &Rc<Self>, job: Job<W::File>) {
         let shard = self.clone();
-        let sieving = &self.sieving;
-        sieving.active_count.set(sieving.active_count.get() + 1);
+        let sieving = &self.seen_lane;
+        sieving.lane.begin_job();
         self.kit.world.spawn(async move {
-            let sieving = &shard.sieving;
+            let sieving = &shard.seen_lane;
             let job = job.run(&shard.kit.world, &sieving.directory, &sieving.is_awaited);
             let finished = shard.kit.spend_on(Stage::Disk, job).await;
             shard.kit.spend_on(Stage::Disk, shard.finish_job(finished)).await;
-            sieving.active_count.set(sieving.active_count.get() - 1);
-            sieving.wake.poke();
-            sieving.ended.poke();
-            sieving.finished.step();
+            sieving.lane.end_job();
             shard.kit.wake.poke();
         });
     }
@@ -167,7 +144,7 @@ impl<W: World> Shard<W> {
         match ended {
             Ok(()) => self.take_settled().await,
             Err(SeenError::Damaged { name, what }) => {
-                self.sieving.is_broken.set(true);
+                self.seen_lane.lane.break_off();
                 self.kit.store_failed(StoreError::Damaged { name, what });
             }
             Err(error @ SeenError::Disk { .. }) => {
@@ -177,8 +154,7 @@ impl<W: World> Shard<W> {
                     limits::SEEN_RETRY_MS / 1_000
                 );
                 self.kit.probe.add(Count::SieveFailures, 1);
-                let pause = Duration::from_millis(limits::SEEN_RETRY_MS);
-                self.sieving.not_before.set(self.kit.world.now() + pause);
+                self.seen_lane.lane.refuse(self.kit.world.now(), limits::SEEN_RETRY_MS);
             }
         }
     }
