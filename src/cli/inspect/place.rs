@@ -1,4 +1,5 @@
-//! A crawl's directory: its manifest, the state of each shard, and whether a crawl is running there.
+//! A crawl's directory: its manifest, the state of each shard, and whether a crawl is running in
+//! it.
 
 use super::InspectError;
 use super::disk::PlainDisk;
