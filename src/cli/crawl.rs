@@ -73,7 +73,7 @@ pub fn signals() -> Result<Signals, Failure> {
     let hangup = || {
         tracing::info!(
             "SIGHUP is ignored: the process has no controlling terminal that could be closed, and \
-             nephila cannot reload settings yet; send SIGTERM to end the crawl"
+             nephila cannot reload settings yet; send SIGTERM to end the process"
         );
     };
     Signals::block(Duration::from_millis(SECOND_SIGNAL_MS), hangup)
