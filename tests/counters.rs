@@ -99,7 +99,7 @@ fn every_count_span_stage_and_hold_is_named_where_the_crawl_works() {
         assert!(members.len() > 5, "{kind}: {members:?}");
         let idle: Vec<_> =
             members.iter().filter(|member| !is_written(&codes, kind, member)).collect();
-        assert!(idle.is_empty(), "{kind}: nobody writes {idle:?}");
+        assert!(idle.is_empty(), "{kind}: no code writes {idle:?}");
     }
     // These are planted breaches: no code writes these members.
     assert!(!is_written(&codes, "Count", "Unicorns"));
@@ -118,7 +118,7 @@ fn every_gauge_and_every_wait_is_written_where_the_crawl_works() {
         // The array of holds is written by a method of it.
         let fields = fields.iter().filter(|field| *field != "holds");
         let idle: Vec<_> = fields.filter(|field| !is_field_written(&codes, name, field)).collect();
-        assert!(idle.is_empty(), "{name}: nobody writes {idle:?}");
+        assert!(idle.is_empty(), "{name}: no code writes {idle:?}");
     }
     assert!(!is_field_written(&codes, "Gauges", "unicorns"));
     let is_written = |code: &str| is_field_written(&[code.to_owned()], "Gauges", "hosts");

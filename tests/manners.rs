@@ -403,7 +403,7 @@ fn a_server_that_answers_nothing_but_errors_is_given_up_after_a_thousand_urls() 
     assert!(seconds(&seen).last() < Some(&(2 * HOUR)), "{:?}", seconds(&seen).last());
 }
 
-/// Nothing else is in the log: the second order is known, and `/s?a=2&b=1` is the first page.
+/// Nothing else is requested: the other orders are known, and `/s?a=2&b=1` is the seed.
 #[test]
 fn parameters_are_asked_for_in_the_order_in_which_they_were_found_and_only_once() {
     let links = ["/c?y=2026&amp;m=11", "/c?m=11&amp;y=2026", "/c?y=2026&amp;utm_id=1&amp;m=11#top"];
@@ -524,8 +524,7 @@ fn a_server_that_labours_is_asked_less() {
     assert!(gaps.iter().all(|gap| *gap >= 10), "five times two seconds: {gaps:?}");
 }
 
-/// This also holds while the record of the host's last page is written, because that does not
-/// concern the host.
+/// The host does not even wait while the record of its last page is written.
 #[test]
 fn without_a_delay_a_host_is_asked_again_as_soon_as_it_has_answered() {
     let (sim, page_count) = (Sim::new(9), 100);
@@ -540,18 +539,15 @@ fn without_a_delay_a_host_is_asked_again_as_soon_as_it_has_answered() {
     crawl_in(&sim, 1, settings, seeds);
     let seen = seen.borrow();
     assert_eq!(seen.len(), page_count + 2, "its robots.txt, its root and all others");
-    // A few requests wait for something that does not concern the host: rules that become durable,
-    // or the control thread's answer.
+    // A few requests wait for rules that become durable, or for the control thread's answer.
     let mut gaps: Vec<Duration> =
         seen.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
     gaps.sort();
-    // The gap is an answer, a connection and a request, at 20 us each way, without a tick of the
-    // wheel or a batch.
+    // The gap is an answer, a connection and a request, at 20 us each way: no tick, no batch.
     assert!(gaps[page_count * 9 / 10] < Duration::from_micros(500), "{gaps:?}");
 }
 
-/// Returns the least time between two requests to any of the addresses that `is_one` takes for one
-/// server.
+/// Returns the least time between two requests to addresses that `is_one` takes for one server.
 fn gap_ms_min(seen: &[(u64, String, Asked)], is_one: impl Fn(&Asked) -> bool) -> u64 {
     let times: Vec<_> = seen.iter().filter(|(.., a)| is_one(a)).map(|(.., a)| a.at).collect();
     assert!(times.len() >= 8, "enough requests to be too close: {}", times.len());
@@ -574,12 +570,8 @@ fn an_ipv4_address_has_one_pace_however_a_name_or_a_url_spells_it() {
     let seen = crawl(&spellings, settings(), three_pages);
     assert!(gap_ms_min(&seen, |_| true) >= 1_000, "{:?}", seconds(&seen));
     let to = |asked: &Asked| asked.to.to_string();
-    assert!(
-        seen.iter().all(|(.., asked)| to(asked) == "10.0.0.1"),
-        "the address is connected to as it is written"
-    );
-    // An address of a translator (RFC 6052) or of 6to4 leads to the same server, and the socket
-    // connects to that address.
+    assert!(seen.iter().all(|(.., asked)| to(asked) == "10.0.0.1"), "the IPv4 address is used");
+    // An address of a translator (RFC 6052) or of 6to4 leads to the same server. It is used as is.
     let seen = crawl(
         &["http://10.0.0.1/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::1]/"],
         settings(),

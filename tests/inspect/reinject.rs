@@ -233,7 +233,7 @@ fn a_url_that_was_under_way_at_the_checkpoint_is_open() {
         states = texts(&told["urls"], "state");
         states.contains(&"open".to_owned())
     });
-    assert_eq!(states, ["open", "queued"], "/held, and /next behind it");
+    assert_eq!(states, ["open", "queued"], "/held is open, and /next is queued after it");
     let held = ask(&out, &Question::Url(server.url(HOST, "/held")), manner(true, 9));
     let held: serde_json::Value = serde_json::from_str(&held.expect("an answer")).expect("JSON");
     assert_eq!(

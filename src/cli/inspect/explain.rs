@@ -188,7 +188,7 @@ impl Explanation {
         if tally.queued_count() + tally.waiting_count == 0 {
             return match tally.open_count {
                 0 => ("idle", "idle: no URL of it is left to fetch".to_owned()),
-                _ => ("open", "its last URLs are under way, or not yet durable".to_owned()),
+                _ => ("open", "its last URLs are in flight or not yet durable".to_owned()),
             };
         }
         let breaker = self.next_origin().and_then(|origin| origin.breaker);
@@ -285,7 +285,7 @@ impl Explanation {
         let given_up = if breaker.is_given_up { ", given up" } else { "" };
         let opened = match breaker.open_count {
             0 => String::new(),
-            times => format!(", opened {times} times in vain"),
+            times => format!(", opened {times} times since the last success"),
         };
         format!("{state}{until}; {cause}, {count} failures in a row{opened}{given_up}")
     }
@@ -386,15 +386,16 @@ fn delay_json(delay: &DelayView) -> Value {
 
 fn robots_text(now: WallTime, robots: &RobotsView) -> String {
     match robots {
-        RobotsView::Unknown => "not known: asked for before the next page".to_owned(),
+        RobotsView::Unknown => "not known: fetched before the next page".to_owned(),
         RobotsView::Known { since, rule_count, is_fresh } => {
-            let stale = if *is_fresh { "" } else { ", too old: asked for again first" };
+            let stale =
+                if *is_fresh { "" } else { ", too old: fetched again before the next page" };
             format!("known since {}, {rule_count} rules{stale}", moment_text(now, *since))
         }
         RobotsView::Unreachable { since, retry_at, counts_as_absent } => {
             let absent = if *counts_as_absent { "; counts as absent by now" } else { "" };
             let (since, at) = (moment_text(now, *since), moment_text(now, *retry_at));
-            format!("unreachable since {since}, asked again {at}{absent}")
+            format!("unreachable since {since}, next try {at}{absent}")
         }
     }
 }

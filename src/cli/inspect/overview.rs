@@ -126,8 +126,8 @@ impl Overview {
         let checkpoint = self.last_checkpoint();
         table.row("checkpoint", checkpoint.map_or("none".into(), |at| moment_text(now, at)));
         let entries = counted(self.entry_count, "entry", "entries");
-        let journal =
-            format!("{} since the checkpoint, {}", entries, bytes_text(self.journal_bytes));
+        let size = bytes_text(self.journal_bytes);
+        let journal = format!("{entries} that are not in a checkpoint, {size}");
         table.row("journal", journal);
         if self.torn_bytes > 0 {
             let torn = bytes_text(self.torn_bytes);

@@ -21,7 +21,7 @@ pub struct Place {
     pub past: Past,
     pub settings: Settings,
     pub hash_key: HashKey,
-    /// Another process holds the directory's lock, so a crawl is running.
+    /// Another process holds the directory's lock.
     pub is_running: bool,
     /// The directory's lock, if this place may write.
     _lock: Option<DataDirectory>,
