@@ -1,5 +1,5 @@
-//! What it costs to tell whether a page is known: its digest (one payload, and two side by side),
-//! the table of digests, the tables of SimHashes. The budget of the digest is 14 us for 25 KB.
+//! The cost of deciding whether a page is known: its digest (one payload, and two side by side),
+//! the table of digests, and the tables of SimHashes. The budget of the digest is 14 us for 25 KB.
 
 mod support;
 

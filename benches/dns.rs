@@ -1,4 +1,4 @@
-//! DNS on the wire: a query made, and an answer of an alias and four addresses read.
+//! DNS messages: writing a query, and reading an answer with an alias and four addresses.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use hickory_proto::op::{Message, MessageType, OpCode, Query};

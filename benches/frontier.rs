@@ -1,6 +1,8 @@
-//! What the frontier costs a page: one host popped and released, 60 links offered, 6 of them new.
+//! The cost of the frontier per page: one host is popped and released, and 60 links are offered, 6
+//! of them new.
 //!
-//! Budget on one core: 10 us a page, so about 50 ns for a known link and 300 ns for a new one.
+//! The budget on one core is 10 us per page, which is about 50 ns for a known link and 300 ns for a
+//! new one.
 
 mod support;
 
@@ -16,7 +18,7 @@ const HOST_COUNT: u64 = 20_000;
 const LINK_COUNT: u64 = 60;
 const NEW_LINK_COUNT: u64 = 6;
 
-/// The `number`th URL of a web in which hosts differ and paths look like paths.
+/// Returns the `number`th URL of a web with different hosts and realistic paths.
 fn candidate(number: u64) -> Candidate {
     let host = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let text = format!(

@@ -1,5 +1,5 @@
-//! Link extraction over the corpus pages, in bytes a second: the readers of `nephila bench parse`,
-//! and lol_html behind our page rules (`--extractor lol`).
+//! Link extraction over the corpus pages, in bytes per second, with the readers of `nephila bench
+//! parse` and with lol_html behind our page rules (`--extractor lol`).
 //!
 //! `cargo bench --bench html -- --test` runs each once.
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// As the ring hands them out.
+/// The size of the pieces that the ring delivers.
 const CHUNK_BYTES: usize = nephila::base::limits::RING_BUFFER_BYTES;
 
 fn pages() -> Vec<Vec<u8>> {
@@ -23,7 +23,7 @@ fn pages() -> Vec<Vec<u8>> {
     folder.filter_map(|entry| std::fs::read(entry.ok()?.path()).ok()).collect()
 }
 
-/// `--extractor lol`: lol_html behind the same page rules.
+/// The reader of `--extractor lol`: lol_html behind the same page rules.
 fn lol_page(page: &[u8]) -> usize {
     let mut text_byte_count = 0;
     let mut count = |piece: &[u8]| text_byte_count += piece.len();

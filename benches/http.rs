@@ -1,4 +1,4 @@
-//! What one page costs in HTTP: its head, its framing, its content coding.
+//! The cost of HTTP per page: its head, its framing and its content coding.
 //!
 //! `cargo bench --bench http`
 
@@ -15,10 +15,10 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nSe
     Set-Cookie: session=0123456789abcdef0123456789abcdef; path=/; HttpOnly; Secure\r\n\
     Content-Type: text/html; charset=UTF-8\r\n";
 const PAGE_BYTES: usize = 25 * 1024;
-/// As the ring's receive buffers cut it.
+/// The size of the pieces into which the ring's receive buffers cut a response.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Text that compresses about as HTML does.
+/// Returns text that compresses about as well as HTML.
 fn page() -> Vec<u8> {
     let words = ["<p>", "</p>", "<a href=\"/path/", "\">", "</a>", "the ", "crawl ", "of ", "web "];
     let (mut page, mut state) = (Vec::new(), 7u64);

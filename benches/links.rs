@@ -1,5 +1,6 @@
-//! What the links of a page cost a core, from their texts to the queues: memo, join, normal form,
-//! URL seen in RAM. 60 links a page; the budget is 10 us. And an admitted URL, for the journal.
+//! The cost of a page's links on one core, from their texts to the queues: memo, join, normal form,
+//! URL seen in RAM. A page has 60 links, and the budget is 10 us. Another bench encodes an admitted
+//! URL for the journal.
 
 mod support;
 
@@ -16,7 +17,8 @@ use support::short;
 
 const LINK_COUNT: u64 = 60;
 const NEW_LINK_COUNT: u64 = 6;
-/// Their links are more than the memo holds: as they come round they are not remembered.
+/// The number of pages. Their links are more than the memo holds, so the memo has forgotten a
+/// page's links when the page comes again.
 const PAGE_COUNT: u64 = 100_000;
 const MEMORY_MB: usize = 32;
 const _: () = assert!(PAGE_COUNT * LINK_COUNT > (MEMORY_MB << 20) as u64 / 8);
@@ -75,7 +77,7 @@ fn base(page: u64) -> Url {
     Url::parse(&format!("http://www.host{page}.example/articles/{page}.html")).expect("a base")
 }
 
-/// A third absolute, the others paths of the page's own host.
+/// Returns links of which a third are absolute and the others are paths of the page's own host.
 fn hrefs(numbers: impl Iterator<Item = u64>) -> Vec<String> {
     let href = |number: u64| match number % 3 {
         0 => format!("http://www.other{}.example/articles/2026/{number}.html", number % 5_000),
@@ -128,7 +130,7 @@ fn pages(criterion: &mut Criterion) {
         );
     });
     group.finish();
-    assert!(core.admitted_count.get() > PAGE_COUNT, "there were new ones");
+    assert!(core.admitted_count.get() > PAGE_COUNT, "some links were new");
 }
 
 fn journal(criterion: &mut Criterion) {

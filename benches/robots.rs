@@ -1,5 +1,5 @@
-//! robots.txt: reading a file, and judging a path by it. Real files where there is a corpus, one
-//! made up after them where there is none.
+//! The cost of robots.txt: reading a file, and judging a path by it. Real files are used if there
+//! is a corpus, and otherwise a made-up file that resembles them.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::proto::robotstxt::Robots;

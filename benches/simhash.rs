@@ -1,5 +1,5 @@
-//! SimHash of the visible text of one page: 15 KB, about 2,500 words, in pieces as a tokenizer
-//! gives them.
+//! The cost of the SimHash of the visible text of one page: 15 KB, about 2,500 words, in pieces as
+//! a tokenizer gives them.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::proto::simhash::SimHasher;
@@ -7,7 +7,8 @@ use std::hint::black_box;
 
 const TEXT_BYTES: usize = 15_000;
 
-/// Articles where there is a corpus, words of an article's lengths where there is none.
+/// Returns articles if there is a corpus, and otherwise made-up words that are as long as those of
+/// an article.
 fn text() -> String {
     let root = std::env::var("NEPHILA_CORPUS").unwrap_or_else(|_| "../shared/corpus".into());
     let path = format!("{root}/near-duplicates/articles_1000.train");

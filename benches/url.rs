@@ -1,6 +1,6 @@
-//! What a link costs before URL-seen: parse, join, normalise, and the reference beside them. One
-//! iteration is [`BATCH`] URLs of the corpus, so that branch predictors cannot learn them by heart.
-//! Without the corpus the same number of made-up URLs is used.
+//! The cost of a link before URL seen: parse, join and normalise, with the reference parser for
+//! comparison. One iteration is [`BATCH`] URLs of the corpus, so that branch predictors cannot
+//! learn them. Without the corpus the same number of made-up URLs is used.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::HashKey;
@@ -44,7 +44,8 @@ fn url(criterion: &mut Criterion) {
         bench.iter(|| paths.iter().for_each(|text| _ = black_box(base_of_reference.join(text))));
     });
     group.bench_function("normalise", |bench| {
-        // In place: a second vector, or the frees of the first, would be most of the time.
+        // The URLs are normalised in place: allocating a second vector, or freeing the first, would
+        // take most of the time.
         bench.iter_batched_ref(
             || urls.iter().cloned().map(Some).collect::<Vec<_>>(),
             |urls| {

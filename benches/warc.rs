@@ -1,5 +1,5 @@
-//! What storing one page costs a core: record, digests, index line. The budget for a page of 25 KB
-//! is 10 us, digests apart (14 us).
+//! The cost of storing one page on one core: record, digests and index line. The budget for a page
+//! of 25 KB is 10 us without the digests (14 us).
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nephila::base::WallTime;
@@ -13,7 +13,7 @@ use std::time::Duration;
 const AT: WallTime = WallTime(1_767_225_599_000_000_000);
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 25000\r\n\r\n";
 
-/// Text that deflates about as well as markup does.
+/// Returns text that deflates about as well as markup.
 fn page() -> Vec<u8> {
     let mut seed = 1u64;
     let mut body = Vec::new();
@@ -40,7 +40,8 @@ fn store_one_page(criterion: &mut Criterion) {
             out.extend_from_slice(black_box(&body));
         });
     });
-    // As the store does it: into a buffer that no cache holds, and out of a page that one does.
+    // The bench does as the store does: it writes into a buffer that no cache holds, from a page
+    // that one does.
     let mut buffer = Vec::with_capacity(WRITE_BUFFER_BYTES + body.len());
     let mut copy = |name: &str, append: fn(&mut Vec<u8>, &[u8])| {
         group.bench_function(name, |bencher| {

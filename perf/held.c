@@ -1,11 +1,12 @@
-// For perf/held, by LD_PRELOAD: threads of a crawl's shards lose their core for HELD_MS.
+// Preloaded into the crawler by perf/held (LD_PRELOAD): makes threads of a crawl's shards lose their
+// core for HELD_MS, in two ways.
 //
 // 1. At the end of one io_uring_enter in HELD_ONE_IN, at random: where glommio's reactor arms its
 //    timers, and where our driver comes back from its sleep.
 // 2. At any instruction: every HELD_EVERY_MS or so, at random, a thread whose name begins with
 //    "shard-" gets a signal, and sleeps in its handler.
 //
-// Nothing else changes. 0 leaves a kind out. How often each was done is told at the end, on stderr.
+// Nothing else changes. The value 0 turns a way off. At the end stderr says how often each was done.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -60,7 +61,7 @@ static void on_signal(int signal) {
   errno = error;
 }
 
-// One thread of a shard, at random; 0 if there is none yet.
+// Returns one thread of a shard at random, or 0 if there is none yet.
 static pid_t a_shard(void) {
   pid_t found = 0;
   int count = 0;

@@ -1,6 +1,8 @@
-"""For perf/held: whether there were requests in every second, by the web's log.
+"""Checks for perf/held whether there were requests in every second, by the web's log.
 
-held.py WORK SECONDS: WORK has web.log and crawl.json. Says what it saw; exit code 1 if a second had none.
+    held.py WORK SECONDS
+
+WORK has web.log and crawl.json. Prints what it found; exits 1 if a second had no request.
 """
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Says what kills cost a crawl, by the web's log and the referee's verdict.
+"""Prints what kills cost a crawl, by the web's log and the referee's verdict.
 
     python3 kill.py WORK_DIR --stop KILLED:STARTED ...
 
@@ -39,7 +39,7 @@ def main():
 
 
 def requests(path):
-    """The starts of all requests, in Unix time."""
+    """Returns the starts of all requests, in Unix time."""
     ahead = 0
     for line in open(path):
         if line.startswith("# clock "):

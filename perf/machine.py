@@ -1,8 +1,8 @@
-"""What machine this is, for the head of a result."""
+"""Describes the machine, for the head of a result."""
 
 
 def cpu():
-    """The processor's name with its family and model, for makers sell many under one name."""
+    """Returns the processor's name with its family and model, because makers sell many under one name."""
     fields = {}
     with open("/proc/cpuinfo") as lines:
         for line in lines:

@@ -8,9 +8,9 @@ SKIP = os.environ.get("SKIP", "").split()
 CORES = sorted(os.sched_getaffinity(0))
 WEB_CORE, CORE = CORES[0], CORES[-1]
 LIMIT_SECONDS = 600
-# Whoever took longer once is not run again.
+# A crawler that took longer than this once is not run again.
 SLOW_SECONDS = 60
-# Who is slow gets a part of the pages.
+# A slow crawler gets only a part of the pages: their number is divided by this.
 PARTS = {"scrapy": 30}
 
 SPIDER = '''
@@ -56,10 +56,11 @@ def command(name, work, addresses):
 
 def run(name, site_count):
     work = tempfile.mkdtemp(prefix="peers-")
-    # Not before the end: ext4 passes over the inodes of files that were removed in the last minutes, one by one, and
-    # whoever makes files next pays for it. wget2 took 1,160 us a page behind its own files, 580 on a disk without them.
+    # The files are removed only at the end. ext4 passes over the inodes of files that were removed
+    # in the last minutes, one by one, and whoever creates files next pays for that: wget2 took
+    # 1,160 us a page after its own files were removed, and 580 on a disk without removed files.
     atexit.register(shutil.rmtree, work, ignore_errors=True)
-    # Nor shall one crawler's files be written back while another runs.
+    # One crawler's files must not be written back while another runs.
     os.sync()
     log = f"{work}/web.log"
     page_count = PAGES // PARTS.get(name, 1)
@@ -68,7 +69,8 @@ def run(name, site_count):
                             "--log", log], stdout=subprocess.PIPE, stderr=open(f"{work}/web.err", "w"), text=True)
     if not web.stdout.readline():
         sys.exit(f"the web did not start: {open(f'{work}/web.err').read()[-300:].strip()}")
-    # Where the web has its hosts; by address, so that nobody needs its name server.
+    # The addresses of the web's hosts. Hosts are named by address, so that no crawler needs the
+    # web's name server.
     addresses = [f"127.16.0.{site + 1}" for site in range(site_count)]
     try:
         begun = time.monotonic()

@@ -1,11 +1,11 @@
-"""Reads the WARC files of a crawl with warcio, every digest checked, and counts their pages.
+"""Reads the WARC files of a crawl with warcio, checks every digest, and counts their pages.
 
     python3 warc.py CRAWL_DIR TRUTH [CRAWL_JSON]
 
-Politeness and what was asked for are for `nephila audit` to judge; this is the second reader that
-the files must satisfy: all that was to be fetched is in them, and no revisit is of a payload that
-is not. With CRAWL_JSON the crawler's own count is held against the truth, too. Exits 1 on any
-problem.
+`nephila audit` judges politeness and the requests; this script is a second reader of the files.
+Everything that should have been fetched must be in them, and each revisit must refer to a payload
+that is in them. With CRAWL_JSON the crawler's own count is compared with the truth too. Exits 1 on
+any problem.
 """
 import collections
 import glob

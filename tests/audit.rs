@@ -1,4 +1,5 @@
-//! The referee: every violation is found and named, and its lawful twin passes.
+//! Tests of the referee: it finds and names every violation, and passes a lawful case that differs
+//! as little as possible.
 
 #[path = "audit/directory.rs"]
 mod directory;

@@ -1,4 +1,4 @@
-//! The benchmark command, run small: that a suite measures, is judged, and files what it found.
+//! The benchmark command on a small scale: a suite measures, is judged, and files its results.
 //! Nothing here looks at speed.
 
 use serde_json::Value;

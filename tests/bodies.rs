@@ -1,4 +1,4 @@
-//! Long bodies, and many at once, in simulated crawls by the real shard.
+//! Long bodies, and many at the same time, in simulated crawls by the real shard.
 
 #[path = "support/scripted.rs"]
 mod scripted;
@@ -18,7 +18,7 @@ use support::{Crawl, crawl_in, settings, url};
 
 const MB: usize = 1024 * 1024;
 
-/// The one response record of a URL.
+/// Returns the only response record of a URL.
 fn stored(crawl: &Crawl, wanted: &str) -> StoredRecord {
     let is_warc = |path: &PathBuf| path.to_string_lossy().ends_with(".warc.gz");
     let files = crawl.files.iter().filter(|(path, _)| is_warc(path));
@@ -35,7 +35,7 @@ fn stored(crawl: &Crawl, wanted: &str) -> StoredRecord {
 #[test]
 fn a_body_over_the_default_cap_is_whole_where_the_setting_allows_it() {
     let sim = Sim::new(1);
-    // Over what the decoder lets through by default, too.
+    // This is also over what the decoder lets through by default.
     let filler = "<p>some forty million bytes of text".repeat(40 * MB / 35);
     let long = format!("{filler}<a href=/last>last</a>");
     let body_bytes = long.len();
@@ -71,7 +71,7 @@ fn healthy(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 2, 0, number + 1)
 }
 
-/// Hosts that send 4 MB of 5 and stall, beside hosts with pages of 30 KB.
+/// Hosts that send 4 MB of 5 MB and then stall, beside hosts with pages of 30 KB.
 fn answer(asked: &Asked, stalled: &Rc<Vec<u8>>) -> Act {
     let IpAddr::V4(to) = asked.to else { panic!("an IPv4 address") };
     match (to.octets(), asked.path.as_str()) {
@@ -103,13 +103,13 @@ fn thousands_of_megabytes_that_stall_stay_in_their_budget_and_others_are_fetched
     let (metrics, gauges) = merged(&crawl.reports);
     let peak_mb = gauges.body_bytes_peak as usize / MB;
     assert!((48..=64).contains(&peak_mb), "{peak_mb} MB were held");
-    assert_eq!(gauges.body_bytes, 0, "all is given back");
+    assert_eq!(gauges.body_bytes, 0, "all memory for bodies is returned");
     let cut_count = metrics.outcome_count(Outcome::CutMemory);
     assert_eq!(cut_count, metrics.count(Count::BodiesCut));
     assert_eq!(metrics.outcome_count(Outcome::ShedMemory), metrics.count(Count::BodiesShed));
     assert!(cut_count > 10, "{cut_count} were cut");
     assert!(metrics.count(Count::BodyStalls) > 0);
-    // Whatever stalls, it has a record or a reason.
+    // Every page that stalls has a record or a reason why not.
     let ended = cut_count + metrics.outcome_count(Outcome::CutTime);
     let lost = metrics.count(Count::DeadLetters);
     assert_eq!(ended + lost, u64::from(STALLING_COUNT));

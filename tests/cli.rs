@@ -1,4 +1,4 @@
-//! The binary as people and programs meet it: what it prints where, and its exit codes.
+//! The binary as people and programs use it: what it prints where, and its exit codes.
 
 #![allow(clippy::disallowed_methods)] // waits for processes, in real time
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes; a command that hangs fails its test instead of stopping it.
+/// This is longer than any step here takes. A command that hangs then fails its test instead of
+/// blocking it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn nephila(arguments: &[&str]) -> Command {
@@ -19,7 +20,7 @@ fn nephila(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end, with `input` on stdin.
+/// Runs a command to its end, with `input` on stdin.
 fn run_with(arguments: &[&str], input: &str) -> Output {
     let mut child = nephila(arguments).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -144,7 +145,7 @@ fn help_and_version_end_with_zero() {
     }
 }
 
-/// A crawl that must not begin: its directory may not even be made.
+/// Runs a crawl that must be refused: not even its directory may be created.
 fn refused(config: &str, arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let (file, out) = (folder.path().join("nephila.toml"), folder.path().join("out"));
@@ -152,7 +153,7 @@ fn refused(config: &str, arguments: &[&str]) -> Output {
     let mut all = vec!["crawl", "--config", file.to_str().unwrap(), "--out", out.to_str().unwrap()];
     all.extend_from_slice(arguments);
     let output = run(&all);
-    assert!(!out.exists(), "something was started");
+    assert!(!out.exists(), "the directory was created");
     output
 }
 
@@ -178,7 +179,7 @@ fn flags_are_checked_like_the_file_and_go_over_it() {
     assert_ends(&refused("", &[seed, "--cores", "0-x"]), 2, &["cores", "0,2-3"]);
     assert_ends(&refused("", &[seed, "--contact", "a b"]), 2, &["contact"]);
     assert_ends(&refused("", &[seed, "--set", "fetch_slots=0"]), 2, &["fetch_slots = 0"]);
-    // The file's value is good, the flag's is not: the flag counts.
+    // The file's value is valid and the flag's is not. The flag counts.
     let over = refused("stay = \"web\"", &[seed, "--stay", "home"]);
     assert_ends(&over, 2, &["stay = \"home\""]);
 }
@@ -195,7 +196,7 @@ fn the_printed_settings_are_a_configuration_file() {
     assert_ends(&printed, 0, &[]);
     let config = String::from_utf8(printed.stdout).unwrap();
     assert!(config.contains("\ndelay_ms = 1000\n"), "{config}");
-    // Accepted: what is missed is the contact, which has no default.
+    // The printed settings are accepted. Only the contact is missing, which has no default.
     assert_ends(&refused(&config, &["https://example.org/"]), 2, &["--contact"]);
 }
 
@@ -307,8 +308,8 @@ fn a_name_that_nobody_resolves_ends_with_one() {
 
 // --- a disk that fails --------------------------------------------------------------------------
 
-/// A web, and a crawl of it whose files may not grow beyond so many bytes. A limit of the process
-/// is the smallest disk that can be had without being root: writes beyond it fail as on a full one.
+/// A web, and a crawl of it whose files may not grow beyond this many bytes. A limit of the process
+/// is the smallest disk that is possible without root: writes beyond it fail as on a full disk.
 struct Cramped {
     web: Child,
     crawl: Child,
@@ -327,7 +328,8 @@ impl Cramped {
             .unwrap();
         let mut seed = String::new();
         BufReader::new(web.stdout.take().unwrap()).read_line(&mut seed).unwrap();
-        // Ignored signals stay ignored in what is executed; this one would end the process.
+        // Ignored signals stay ignored in the program that is executed. This signal would end the
+        // process.
         let mut crawl = Command::new("sh")
             .args(["-c", "trap '' XFSZ; exec prlimit --fsize=\"$0\":unlimited \"$@\""])
             .args([&file_bytes_max.to_string(), env!("CARGO_BIN_EXE_nephila"), "crawl"])
@@ -348,7 +350,7 @@ impl Cramped {
         Cramped { web, crawl, errors, folder }
     }
 
-    /// Reads on until a line says `text`, and gives it.
+    /// Reads lines until one contains `text`, and returns that line.
     #[track_caller]
     fn wait_for(&self, text: &str) -> String {
         let mut before = Vec::new();
@@ -356,7 +358,7 @@ impl Cramped {
             match self.errors.recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(text) => return line,
                 Ok(line) => before.push(line),
-                Err(_) => panic!("{text:?} was not said: {before:#?}"),
+                Err(_) => panic!("no line contains {text:?}: {before:#?}"),
             }
         }
     }

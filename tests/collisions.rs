@@ -1,5 +1,6 @@
-//! Names that were made to have another's hash, where hashes had no key: they hide nothing of a
-//! crawl. In simulation; what the server saw is the judge. The names are in `data/collisions.txt`.
+//! Names that were made to have the hash of another name, if hashes had no key. They hide nothing
+//! from a crawl. The crawls are simulated, and what the server saw is the judge. The names are in
+//! `data/collisions.txt`.
 
 #[path = "support/scripted.rs"]
 mod scripted;
@@ -16,7 +17,7 @@ use support::{crawl_in, settings, url};
 
 const ATTACKER: &str = "http://10.0.0.1/";
 
-/// The victim, and the name made for it.
+/// Returns the victim's name and the name that was made to collide with it.
 fn made_to_collide(what: &str) -> [&'static str; 2] {
     let lines = include_str!("data/collisions.txt").lines();
     let words = lines.map(|line| line.split(' ').collect::<Vec<_>>());
@@ -24,8 +25,8 @@ fn made_to_collide(what: &str) -> [&'static str; 2] {
     found.next().expect("a pair of this kind")
 }
 
-/// What is asked for of the victim's host, in order, in a crawl whose first page has `links`, on
-/// one core and on three. Its own first page has links as well.
+/// Returns what is requested from the victim's host, in order, in a crawl whose first page has
+/// `links`, on one core and on three. The host's own first page has links as well.
 fn asked_of_victim(links: &[&str]) -> Vec<Vec<String>> {
     let [victim, _] = made_to_collide("local-host");
     let crawled = |shard_count| {
@@ -81,7 +82,7 @@ fn two_crawls_of_one_web_have_other_fingerprints_on_disk() {
     assert!(!has_fingerprint(&one, &seed_url, 2) && !has_fingerprint(&other, &seed_url, 1));
 }
 
-/// Whether the fingerprint that a URL has under this secret is in a file of the state.
+/// Reports whether the fingerprint that a URL has under this secret is in a file of the state.
 fn has_fingerprint(crawl: &Crawl, url: &Url, secret: u128) -> bool {
     let fingerprint = url.fingerprint(&HashKey::new(secret)).0.to_le_bytes();
     let mut state = crawl.files.iter().filter(|(path, _)| path.starts_with("state"));

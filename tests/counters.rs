@@ -1,6 +1,6 @@
-//! Counters that never move mislead whoever reads them. Every count, timed span, stage, gauge, wait
-//! and hold must be written where the crawl works: looked for in the source, and seen to move in a
-//! crawl.
+//! Counters that never move mislead their readers. Every count, timed span, stage, gauge, wait and
+//! hold must be written by the code that crawls. The test looks for that in the source, and checks
+//! that the counters move in a crawl.
 
 mod code;
 mod support;
@@ -13,10 +13,11 @@ use std::fs;
 use std::path::Path;
 use support::{crawl, settings};
 
-/// Code that shows figures, measures others, or is the figures' own. What works is in the rest.
+/// Code that shows the figures, measures others, or defines them. The code that crawls is in the
+/// rest.
 const READERS: &[&str] = &["crawl/metrics", "engine/report", "lab", "cli", "main.rs"];
 
-/// The code of the crawler, without comments, texts and tests, in one line a file.
+/// Returns the code of the crawler, one line per file, without comments, texts and tests.
 fn working_code() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut codes = Vec::new();
@@ -44,8 +45,8 @@ fn working(text: &str) -> String {
     without_comments_and_texts(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The members of an enum that `kinds!` declares, or the fields of a struct, in the source of the
-/// metrics.
+/// Returns the members of an enum that `kinds!` declares, or the fields of a struct, in the source
+/// of the metrics.
 fn declared(file: &str, name: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/crawl/metrics").join(file);
     let code = without_comments_and_texts(&fs::read_to_string(path).expect("a text"));
@@ -63,7 +64,7 @@ fn declared(file: &str, name: &str) -> Vec<String> {
     names.collect()
 }
 
-/// Whether a member is named in a way that is no question about it.
+/// Reports whether a member is named other than to read it.
 fn is_written(codes: &[String], kind: &str, member: &str) -> bool {
     let path = format!("{kind}::{member}");
     codes.iter().any(|code| {
@@ -75,7 +76,7 @@ fn is_written(codes: &[String], kind: &str, member: &str) -> bool {
     })
 }
 
-/// Whether a literal of the struct has the field, or something is assigned to it.
+/// Reports whether a literal of the struct has the field, or something is assigned to it.
 fn is_field_written(codes: &[String], name: &str, field: &str) -> bool {
     let assigned = [format!(".{field} ="), format!(".{field} +=")];
     let literal = format!("{name} {{");
@@ -98,12 +99,12 @@ fn every_count_span_stage_and_hold_is_named_where_the_crawl_works() {
         assert!(members.len() > 5, "{kind}: {members:?}");
         let idle: Vec<_> =
             members.iter().filter(|member| !is_written(&codes, kind, member)).collect();
-        assert!(idle.is_empty(), "{kind}: nobody writes {idle:?}");
+        assert!(idle.is_empty(), "{kind}: no code writes {idle:?}");
     }
-    // Planted: nobody writes these.
+    // These are planted breaches: no code writes these members.
     assert!(!is_written(&codes, "Count", "Unicorns"));
     let asks = [working("fn f() { metrics.count(Count::Pages) } // Count::Pages")];
-    assert!(!is_written(&asks, "Count", "Pages"), "a question writes nothing");
+    assert!(!is_written(&asks, "Count", "Pages"), "code that reads a count does not write it");
     assert!(!is_written(&[working("Count::PagesMore")], "Count", "Pages"), "another's name");
     assert!(is_written(&[working("metrics.add(Count::Pages, 1)")], "Count", "Pages"));
 }
@@ -114,10 +115,10 @@ fn every_gauge_and_every_wait_is_written_where_the_crawl_works() {
     for (file, name) in [("mod.rs", "Gauges"), ("waits.rs", "Waits")] {
         let fields = declared(file, name);
         assert!(fields.len() > 8, "{name}: {fields:?}");
-        // The array of holds is written by its method.
+        // The array of holds is written by a method of it.
         let fields = fields.iter().filter(|field| *field != "holds");
         let idle: Vec<_> = fields.filter(|field| !is_field_written(&codes, name, field)).collect();
-        assert!(idle.is_empty(), "{name}: nobody writes {idle:?}");
+        assert!(idle.is_empty(), "{name}: no code writes {idle:?}");
     }
     assert!(!is_field_written(&codes, "Gauges", "unicorns"));
     let is_written = |code: &str| is_field_written(&[code.to_owned()], "Gauges", "hosts");
@@ -125,7 +126,7 @@ fn every_gauge_and_every_wait_is_written_where_the_crawl_works() {
     assert!(!is_written("let more_hosts: u64 = 1") && !is_written("Other { hosts: 1 }"));
 }
 
-/// Counts that a crawl without faults, hostile servers and long waits has no reason to move.
+/// Counts that do not move in a crawl without faults, hostile servers and long waits.
 const EXCEPTIONS: &[Count] = &[
     Count::LinksOverCap,
     Count::PagesOverLinkCap,
@@ -154,12 +155,12 @@ const EXCEPTIONS: &[Count] = &[
     Count::SitemapUrlsRefused,
     Count::SitemapUrlsOverCap,
     Count::ConnectionsCrowded,
-    // All links of the web lead to pages, and to anywhere; none to a host that is done.
+    // All links of the web lead to pages on any host, and none to a host that has ended.
     Count::LinksRefused,
     Count::LinksOutside,
     Count::HostsReturned,
-    // The simulator's web speaks no TLS, its time stands still while a core works, and its
-    // mailboxes and its control thread have room.
+    // The simulator's web has no TLS, its time stands still while a core works, and its mailboxes
+    // and its control thread always have room.
     Count::TlsFull,
     Count::TlsResumed,
     Count::LongSteps,
@@ -177,7 +178,7 @@ fn idle(metrics: &Metrics) -> Vec<&'static str> {
 fn an_ordinary_crawl_moves_every_count_but_those_of_trouble() {
     let spec = WebSpec { host_count: 60, page_count: 1_500, ..WebSpec::default() };
     let settings = Settings {
-        // Queues, known URLs and hosts that are done go to disk, and come back.
+        // Queues, known URLs and hosts that have ended go to disk, and come back.
         seen_batch: 64,
         seen_memory_mb: 1,
         frontier_memory_mb: 0,
@@ -195,7 +196,8 @@ fn an_ordinary_crawl_moves_every_count_but_those_of_trouble() {
     for span in Span::ALL.iter().filter(|span| **span != Span::Tls) {
         assert!(metrics.percentiles(*span).count > 0, "{} was never timed", span.name());
     }
-    // By what is there: files, and questions that a name server would have been asked.
+    // These are compared with what exists: files, and the questions that a name server would have
+    // got.
     let is_warc = |path: &&std::path::PathBuf| path.to_string_lossy().ends_with(".warc.gz");
     let file_count = crawl.files.keys().filter(is_warc).count() as u64;
     assert_eq!(metrics.count(Count::WarcFiles), file_count);

@@ -38,7 +38,7 @@ fn assert_exact(spec: &WebSpec, crawl: &Crawl) {
     assert!(counts.is_empty(), "{} unknown URLs asked for, e.g. {strange:?}", counts.len());
 }
 
-/// No two requests to one host, nor to one address, closer than the delay.
+/// Asserts that two requests to one host or to one address are never closer than the delay.
 fn assert_polite(crawl: &Crawl, delay_ms: u64) {
     let mut last: BTreeMap<String, u64> = BTreeMap::new();
     let mut entries: Vec<_> = crawl.log.iter().collect();

@@ -1,5 +1,5 @@
-//! A crawl whose disk fails: it pauses, loses nothing, counts nothing that is not on disk, and goes
-//! on by itself. Judged by the servers' log and the WARC files.
+//! A crawl whose disk fails: it pauses, loses nothing, counts nothing that is not on disk, and
+//! continues by itself. It is judged by the servers' log and the WARC files.
 
 mod support;
 
@@ -25,7 +25,8 @@ fn crawl(plan: &CrawlPlan, prepare: impl FnOnce(&Sim)) -> Crawl {
     crawl_with(plan, prepare).expect("a crawl that ends")
 }
 
-/// How often each URL is stored as a response or a revisit; every file whole and closed.
+/// Returns how often each URL is stored as a response or a revisit. Every file must be whole and
+/// closed.
 fn stored(crawl: &Crawl) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for (path, bytes) in &crawl.files {
@@ -46,7 +47,8 @@ fn stored(crawl: &Crawl) -> BTreeMap<String, u32> {
     counts
 }
 
-/// Every page of the web was asked for once, and is on disk once; as many are counted.
+/// Asserts that every page of the web was requested once and is on disk once, and that as many
+/// pages are counted.
 fn assert_exact(plan: &CrawlPlan, crawl: &Crawl) {
     let web = Web::new(plan.spec.clone()).expect("a sound spec");
     let stored = stored(crawl);
@@ -69,7 +71,7 @@ fn assert_exact(plan: &CrawlPlan, crawl: &Crawl) {
     assert_eq!(metrics.count(Count::Pages), page_count, "counted as stored");
 }
 
-/// Requests that began between two moments after the start, in seconds.
+/// Returns the number of requests that began between two moments, in seconds after the start.
 fn requests_between(crawl: &Crawl, from: u64, to: u64) -> usize {
     let moment = |seconds| START + Duration::from_secs(seconds);
     crawl.log.iter().filter(|entry| entry.at >= moment(from) && entry.at < moment(to)).count()
@@ -83,9 +85,9 @@ fn a_full_disk_pauses_the_crawl_and_room_lets_it_go_on_exactly() {
             sim.fill_disk_until(300_000, START + Duration::from_secs(600));
         });
         assert_exact(&plan, &crawl);
-        assert!(requests_between(&crawl, 0, 100) > 20, "it had begun");
+        assert!(requests_between(&crawl, 0, 100) > 20, "the crawl had begun");
         assert_eq!(requests_between(&crawl, 100, 600), 0, "paused");
-        assert!(requests_between(&crawl, 600, 660) > 20, "and went on");
+        assert!(requests_between(&crawl, 600, 660) > 20, "the crawl continued");
         let (metrics, _) = merged(&crawl.reports);
         assert!(metrics.count(Count::DiskPauses) >= 1);
     }
@@ -96,7 +98,7 @@ fn errors_and_failed_syncs_here_and_there_cost_no_page() {
     for seed in 0..10 {
         let plan = plan(seed, 2);
         let crawl = crawl(&plan, |sim| {
-            // The shards' start is not in question here: it fails with a clear word.
+            // This test is not about the start of the shards, which fails with a clear message.
             let skip_count = 3;
             for (operation, path_part) in [
                 (DiskOperation::Append, "warc/"),

@@ -1,5 +1,5 @@
-//! The documentation, held to what it says: links and paths lead somewhere, the README fits a
-//! screen or two, and generated pages are current. Each check is tried on a planted breach as well.
+//! The documentation is checked: links and paths lead somewhere, the README fits a screen or two,
+//! and generated pages are current. Each check is also tried on a planted breach.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ fn pages() -> Vec<String> {
     found
 }
 
-/// All Markdown below `folder`, but for filed results: those say what was true on their day.
+/// Collects all Markdown files below `folder`, except filed results, which say what was true on
+/// their day.
 fn collect(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -43,7 +44,7 @@ fn collect(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The targets of the links of a page, code left out: `[text](target)` gives `target`.
+/// Returns the targets of the links of a page, without its code: `[text](target)` gives `target`.
 fn links(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for line in prose(text) {
@@ -55,7 +56,7 @@ fn links(text: &str) -> Vec<&str> {
     found
 }
 
-/// The lines of a page that stand in no code block.
+/// Returns the lines of a page that are in no code block.
 fn prose(text: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     text.lines().filter(move |line| {
@@ -65,7 +66,7 @@ fn prose(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a link misses, if its file or the heading that it names is not there.
+/// Returns what is wrong with a link, if its file or the heading that it names does not exist.
 fn link_breach(page: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -84,7 +85,7 @@ fn link_breach(page: &str, target: &str) -> Option<String> {
     is_lost.then(|| format!("{page} links to {target}, and there is no such heading"))
 }
 
-/// The anchors of a page's headings, as GitHub makes them.
+/// Returns the anchors of a page's headings, as GitHub makes them.
 fn headings(text: &str) -> Vec<String> {
     let titles = prose(text).filter(|line| line.starts_with('#'));
     let anchor = |title: &str| {
@@ -95,7 +96,7 @@ fn headings(text: &str) -> Vec<String> {
     titles.map(anchor).collect()
 }
 
-/// The paths of source files and tests that a page names, in code blocks too.
+/// Returns the paths of source files and tests that a page names, also in code blocks.
 fn source_paths(text: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
     let mut found = Vec::new();
@@ -109,14 +110,14 @@ fn source_paths(text: &str) -> Vec<&str> {
     found
 }
 
-/// What a page says that is not so.
+/// Returns what is wrong on a page.
 fn breaches(page: &str, text: &str) -> Vec<String> {
     let lost = source_paths(text).into_iter().filter(|path| !root().join(path).exists());
     let lost = lost.map(|path| format!("{page} names {path}, and there is no such file"));
     links(text).into_iter().filter_map(|target| link_breach(page, target)).chain(lost).collect()
 }
 
-/// The settings that the page shows: what stands in its one block of TOML.
+/// Returns the settings that the page shows in its only block of TOML.
 fn settings_of(page: &str) -> Option<&str> {
     page.split_once(SETTINGS_OPENING)?.1.strip_suffix("```\n")
 }

@@ -1,5 +1,5 @@
-//! How a process ends: by signals as an operator, a terminal and a supervisor send them, and when
-//! one of its shards cannot start.
+//! How a process ends: by signals as an operator, a terminal and a supervisor send them, and
+//! because one of its shards cannot start.
 
 #![allow(clippy::disallowed_methods)] // waits for processes, in real time
 
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes; a process that hangs fails its test instead of stopping it.
+/// This is longer than any step here takes. A process that hangs then fails its test instead of
+/// blocking it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const BINARY: &str = env!("CARGO_BIN_EXE_nephila");
 
@@ -44,8 +45,8 @@ impl Stand {
         self.folder.path().join(name)
     }
 
-    /// A shell's line that becomes the crawl, with its process id, its summary and its log in
-    /// files.
+    /// Returns a shell's line that becomes the crawl, with its process id, its summary and its log
+    /// in files.
     fn line(&self) -> String {
         let [pid, out, json, log] =
             ["pid", "out", "json", "log"].map(|name| self.path(name).display().to_string());
@@ -57,7 +58,7 @@ impl Stand {
         )
     }
 
-    /// The crawl's process, once it has asked for a page.
+    /// Returns the crawl's process once it has requested a page.
     fn crawl(&self) -> u32 {
         wait_until("the first page", || {
             let logs = fs::read_dir(self.path("out/requests")).into_iter().flatten().flatten();
@@ -66,7 +67,7 @@ impl Stand {
         fs::read_to_string(self.path("pid")).unwrap().trim().parse().unwrap()
     }
 
-    /// What the crawl said of its end.
+    /// Returns what the crawl printed about its end.
     fn summary(&self) -> Value {
         let text = fs::read_to_string(self.path("json")).unwrap();
         assert!(!text.is_empty(), "no summary; its log: {}", self.log());
@@ -93,12 +94,12 @@ fn free_port() -> u16 {
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "waited in vain for {what}");
+        assert!(begun.elapsed() < PATIENCE, "{what} did not come in time");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Neither gone nor a zombie.
+/// Reports whether a process exists and is not a zombie.
 fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z'))
@@ -111,7 +112,7 @@ fn send(signal: &str, pid: u32) {
 #[test]
 fn a_terminal_that_goes_lets_the_crawl_drain() {
     let stand = Stand::start();
-    // `script` gives the shell a terminal of its own, as its controlling one.
+    // `script` gives the shell its own terminal as its controlling terminal.
     let mut terminal = Command::new("script")
         .args(["-qfec", &stand.line(), "/dev/null"])
         .env("SHELL", "/bin/sh")
@@ -145,18 +146,18 @@ fn a_hangup_without_a_terminal_is_told_and_ignored() {
     assert_eq!(stand.summary()["exit"], "interrupted");
 }
 
-/// Its stderr is a pipe that is full and that nobody reads, so that whoever writes to it stands
-/// still: the thread that steers, and any other that wants to say something.
+/// The process's stderr is a full pipe that nobody reads, so any thread that writes to it blocks:
+/// the thread that steers, and any other that logs.
 fn stuck(command: &mut Command, errors: &Path) -> (Stuck, File) {
     assert!(Command::new("mkfifo").arg(errors).status().unwrap().success());
-    // Open for both, so that neither end waits for the other.
+    // The pipe is opened for reading and writing, so that neither end waits for the other.
     let mut pipe = fs::OpenOptions::new().read(true).write(true).open(errors).unwrap();
     let filler = pipe.try_clone().unwrap();
     pipe.write_all(&[b'x'; 64 * 1024]).unwrap();
     (Stuck(command.stderr(filler).spawn().unwrap()), pipe)
 }
 
-/// Ends with its test, whatever comes of that.
+/// A process that is killed when its test ends, even if the test fails.
 struct Stuck(Child);
 
 impl Drop for Stuck {
@@ -175,7 +176,7 @@ fn ends_by_the_second_signal(child: &mut Child) {
     });
     send("-TERM", pid);
     std::thread::sleep(Duration::from_millis(500));
-    assert!(is_alive(pid), "it was to stand still");
+    assert!(is_alive(pid), "the process should be blocked, not gone");
     let begun = Instant::now();
     send("-TERM", pid);
     wait_until("the process to end", || child.try_wait().unwrap().is_some());
@@ -212,7 +213,7 @@ fn the_second_signal_ends_a_web_that_stands_still() {
 }
 
 impl Stand {
-    /// Whether the crawl, resumed, ended well, and what it said.
+    /// Resumes the crawl. Returns whether it ended well, and what it printed.
     fn resumed(&self) -> (Option<i32>, String) {
         let errors = File::create(self.path("errors")).unwrap();
         let mut crawl = Stuck(
@@ -259,5 +260,5 @@ fn a_start_that_one_shard_refuses_ends_with_its_reason_and_without_a_request() {
     let (code, said) = stand.resumed();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("shard 0: URL seen: cannot open seen-"), "{said}");
-    assert_eq!(stand.request_count(), before, "nobody was asked for anything");
+    assert_eq!(stand.request_count(), before, "no request was made");
 }

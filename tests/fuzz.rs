@@ -1,16 +1,17 @@
-//! Fuzz targets, one per parser of bytes that strangers write. Each asserts more than that nothing
-//! panics: pieces read as the whole does, the fast way as a naive twin, what is written reads back,
-//! and what comes out is bounded by `limits`.
+//! Fuzz targets, one for each parser of bytes that come from strangers. Each target asserts more
+//! than the absence of panics: input in pieces gives the same result as the whole, the fast way
+//! gives the same as a naive one, what is written can be read back, and the output is bounded by
+//! `limits`.
 //!
-//! In `cargo test` each target runs a fixed number of inputs from a fixed seed. By hand, for as
-//! long as one likes:
+//! In `cargo test` each target runs a fixed number of inputs from a fixed seed. To run a target by
+//! hand for any time:
 //!
 //! ```text
 //! NEPHILA_FUZZ_SECONDS=600 NEPHILA_FUZZ_SEED=7 cargo test --release --test fuzz -- html
 //! ```
 //!
-//! An input that fails is made small, kept under `target/fuzz/` and printed with the command that
-//! runs it again.
+//! An input that fails is made smaller, kept under `target/fuzz/`, and printed with the command
+//! that runs it again.
 
 #[path = "fuzz/archive.rs"]
 mod archive;

@@ -1,5 +1,5 @@
-//! The real engine against hostile servers, over real sockets: every row of the table ends as it
-//! must, judged by the servers' log and by what is on disk.
+//! The real engine against hostile servers, over real sockets. Every row of the table must end as
+//! the table says, judged by the servers' log and the files on disk.
 
 #[path = "hostile/evidence.rs"]
 mod evidence;
@@ -28,12 +28,13 @@ fn real_rows() -> impl Iterator<Item = &'static Row> {
 
 // --- The table ----------------------------------------------------------------------------------
 
-/// What is wrong with how the requests for a target ended, if anything is.
+/// Returns what is wrong with how the requests for a target ended, if anything is.
 fn breach(row: &Row, target: &str, ends: &[Outcome], outcomes: &[&str]) -> Option<String> {
     let names = |ends: &[Outcome]| -> Vec<&str> { ends.iter().map(|end| end.name()).collect() };
     let allowed = names(ends);
     let is_sound = if ends.is_empty() {
-        // Never asked for. Given up with its robots.txt, it has one line that says why.
+        // The target was never requested. If it was given up together with its robots.txt, it has
+        // one line that says why.
         let mut reasons = names(row.robots_ends);
         reasons.extend([Outcome::RobotsUnreachable.name(), Outcome::RobotsDenied.name()]);
         outcomes.len() <= 1 && outcomes.iter().all(|outcome| reasons.contains(outcome))
@@ -62,7 +63,8 @@ fn every_row_ends_as_the_table_demands() {
 
 #[test]
 fn every_request_ends_by_its_deadlines() {
-    // Connect, TLS, head and body together, and as much again for a machine that is busy.
+    // This is the time for connect, TLS, head and body together, doubled for a machine that is
+    // busy.
     for line in &evidence().logged {
         assert!(line.total_ms < 16_000, "{line:?}");
     }
@@ -166,7 +168,7 @@ fn bombs_and_broken_codings_are_kept_as_they_came_and_marked() {
         let record = evidence().only(row, "/");
         record.verify().expect("a digest of the raw bytes");
         let head = String::from_utf8_lossy(record.http().0).to_lowercase();
-        assert!(head.contains("content-encoding: "), "{row}: as it came");
+        assert!(head.contains("content-encoding: "), "{row}: the coding is stored as it came");
         let line = evidence().index_line(row, "/");
         assert!(line.contains(&format!("\"undecoded\": \"{mark}\"")), "{row}: {line}");
     }
@@ -209,7 +211,7 @@ fn a_connection_is_not_used_again_after_a_doubt() {
         assert_ne!(doubtful, after, "{}", row.name);
     }
     let (first, second) = peers("honest");
-    assert_eq!(first, second, "an honest connection is kept");
+    assert_eq!(first, second, "a connection of an honest server is kept open");
 }
 
 #[test]
@@ -238,7 +240,7 @@ fn redirect_loops_are_found_and_chains_end_after_five_hops() {
 #[test]
 fn a_redirect_to_another_host_obeys_the_robots_txt_there() {
     let landing = evidence().asked_of("landing");
-    assert_eq!(landing[0].path, "/robots.txt", "asked for first");
+    assert_eq!(landing[0].path, "/robots.txt", "robots.txt is requested first");
     assert!(landing.iter().any(|entry| entry.path == "/from-abroad"));
     assert!(landing.iter().all(|entry| !entry.path.starts_with("/denied/")));
     assert_eq!(evidence().outcomes("landing", "/denied/by-redirect"), ["robots_denied"]);
@@ -251,7 +253,8 @@ fn line_breaks_in_links_and_redirects_make_no_second_request() {
             assert!(!entry.path.starts_with("/injected"), "{entry:?}");
         }
     }
-    // The servers answer 400 to what is no request, 418 to a field that was smuggled in.
+    // The servers answer 400 to what is not a request, and 418 to a header field that was smuggled
+    // in.
     for entry in &evidence().asked {
         assert!(!matches!(entry.status, 400 | 405 | 418 | 421 | 431), "{entry:?}");
     }
@@ -309,7 +312,7 @@ fn a_throttled_robots_txt_defers_the_pages() {
 fn tightened_rules_hold_from_when_they_are_read() {
     let asked = evidence().asked_of("robots-tightened");
     let robots: Vec<_> = asked.iter().filter(|entry| entry.path == "/robots.txt").collect();
-    assert!(robots.len() > 1, "read again after its time");
+    assert!(robots.len() > 1, "robots.txt is read again when it has expired");
     let late = |from: u64, to: u64| {
         let is_late = |entry: &&&nephila::lab::web::log::Entry| entry.path.starts_with("/late/");
         asked.iter().filter(is_late).filter(|e| (from..to).contains(&e.at.0)).count()
@@ -317,7 +320,7 @@ fn tightened_rules_hold_from_when_they_are_read() {
     assert!(late(0, robots[1].at.0) > 0, "allowed at first");
     assert_eq!(late(robots[1].at.0, u64::MAX), 0, "denied from then on");
     let pages_after = asked.iter().filter(|e| e.at > robots[1].at && e.path.starts_with("/p"));
-    assert!(pages_after.count() > 0, "the rest goes on");
+    assert!(pages_after.count() > 0, "other pages are still fetched");
 }
 
 #[test]

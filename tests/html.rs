@@ -1,6 +1,6 @@
-//! The HTML reader against the world: html5lib's suites, and the pages of the corpus with lol_html
-//! as second opinion and html5ever as referee. Everything runs whole, byte by byte and in random
-//! chunks.
+//! Tests of the HTML reader with html5lib's suites, and with the pages of the corpus, where
+//! lol_html is the second opinion and html5ever the referee. Everything runs whole, byte by byte
+//! and in random chunks.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -13,7 +13,7 @@ mod referee;
 #[path = "html/tokens.rs"]
 mod tokens;
 
-/// The files of a folder of test data, by name; and whether they are the corpus'.
+/// Returns the files of a folder of test data by name, and whether they belong to the corpus.
 fn corpus_files(folder: &str) -> (Vec<(String, Vec<u8>)>, bool) {
     let found = corpus::find(folder);
     let mut files: Vec<_> = std::fs::read_dir(&found.path)
@@ -34,7 +34,7 @@ fn corpus_files(folder: &str) -> (Vec<(String, Vec<u8>)>, bool) {
 enum Cut {
     Whole,
     Bytes,
-    /// In chunks of 1 to 4,096 bytes, most of them small; by this seed.
+    /// The input is cut into chunks of 1 to 4,096 bytes, most of them small, with this seed.
     Random(u64),
 }
 

@@ -1,6 +1,6 @@
-//! The HTTP promise: public response cases get the verdict, status and body that a strict reader
-//! gives them, but for a listed few; and no bytes in any cut make the reader panic or contradict
-//! itself.
+//! Public HTTP response cases get the verdict, status and body that a strict reader gives them,
+//! except for a few that are listed. No bytes, however they are cut, make the reader panic or
+//! contradict itself.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -10,15 +10,15 @@ use proptest::prelude::*;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// All that a reader says of one connection's bytes.
+/// Everything that a reader reports of one connection's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reading {
     head: Option<Vec<u8>>,
     status: Option<u16>,
     body: Vec<u8>,
-    /// Of the bytes fed, before any close.
+    /// The verdict on the bytes fed, before any close.
     fed: Result<(), HttpError>,
-    /// With a close behind them.
+    /// The verdict after a close behind these bytes.
     closed: Result<(), HttpError>,
     is_reusable: bool,
 }
@@ -42,7 +42,7 @@ fn feed(reader: &mut ResponseReader, piece: &[u8], body: &mut Vec<u8>) -> Result
         rest = &rest[used..];
         match event {
             Event::NeedMore => {
-                assert!(rest.is_empty(), "NeedMore leaves nothing unused");
+                assert!(rest.is_empty(), "NeedMore uses all input");
                 return Ok(());
             }
             Event::Head => assert!(reader.head().is_some()),
@@ -58,7 +58,7 @@ fn feed(reader: &mut ResponseReader, piece: &[u8], body: &mut Vec<u8>) -> Result
     }
 }
 
-/// Pieces of 1 to `len_max` bytes, by seed.
+/// Returns pieces of 1 to `len_max` bytes, by seed.
 fn random_pieces(wire: &[u8], seed: u64, len_max: usize) -> Vec<&[u8]> {
     let (mut pieces, mut rest, mut state) = (Vec::new(), wire, seed);
     while !rest.is_empty() {
@@ -72,7 +72,7 @@ fn random_pieces(wire: &[u8], seed: u64, len_max: usize) -> Vec<&[u8]> {
     pieces
 }
 
-/// Whole, byte by byte and in random pieces; all must agree.
+/// Reads the bytes whole, byte by byte and in random pieces. All results must be equal.
 fn read_in_every_way(wire: &[u8], method: Method) -> Reading {
     let whole = read(std::iter::once(wire), method);
     assert_eq!(whole, read(wire.chunks(1), method), "byte by byte");
@@ -88,7 +88,7 @@ struct Case {
     name: String,
     wire: Vec<u8>,
     method: Method,
-    /// The log is that of a parser told to be lenient.
+    /// The case's log is that of a lenient parser.
     is_lenient: bool,
     expected: Expected,
 }
@@ -96,16 +96,17 @@ struct Case {
 #[derive(Debug, PartialEq, Eq)]
 struct Expected {
     is_accepted: bool,
-    /// Of the final response, if its head is accepted.
+    /// The status of the final response, if its head is accepted.
     status: Option<u16>,
     body: Vec<u8>,
     /// Something follows the response, right or wrong.
     has_more: bool,
 }
 
-/// Where we differ from the suite's strict parser: what we say, and the clause we say it by.
+/// The cases in which we differ from the suite's strict parser: our verdict, and the clause that
+/// supports it.
 const DIFFERENCES: &[(&str, Result<u16, HttpError>, &str)] = &[
-    // More lenient. None of these connections is reused.
+    // Here we are more lenient. None of these connections is reused.
     ("invalid.md: Only LFs present and no body", Ok(200), "RFC 9112 2.2: LF may end a line"),
     ("invalid.md: Only LFs present", Ok(200), "RFC 9112 2.2: LF may end a line"),
     ("sample.md: No carriage ret", Ok(200), "RFC 9112 2.2: LF may end a line"),
@@ -124,7 +125,7 @@ const DIFFERENCES: &[(&str, Result<u16, HttpError>, &str)] = &[
         Ok(200),
         "RFC 9112 7.1.1: extensions are ignored, and a CRLF ends them whatever they hold",
     ),
-    // Stricter.
+    // Here we are stricter.
     ("sample.md: RTSP response", Err(HttpError::NotHttp), "RFC 9112 2.3: HTTP only"),
     ("sample.md: ICE response", Err(HttpError::NotHttp), "RFC 9112 2.3: HTTP only"),
     ("sample.md: HTTP version 0.9", Err(HttpError::NotHttp), "RFC 9112 2.3: HTTP/1.x only"),
@@ -150,11 +151,11 @@ const DIFFERENCES: &[(&str, Result<u16, HttpError>, &str)] = &[
     ),
 ];
 
-/// Cases whose log is that of a parser told to be lenient; the others' is strict.
+/// The number of cases whose log is that of a lenient parser. The log of the others is strict.
 const LENIENT_CASE_COUNT: usize = 8;
 const CASE_COUNT: usize = 85;
 
-/// How the verdicts compare, over all cases. None is left out.
+/// How the verdicts compare, over all cases. No case is left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     agreed: usize,
@@ -181,7 +182,7 @@ fn the_public_suite_is_read_as_its_log_says() {
     for case in &cases {
         let mut reading = read_in_every_way(&case.wire, case.method);
         if reading.fed.is_ok() && reading.head.is_none() {
-            // Our verdict on a head comes with its blank line; some cases stop before it.
+            // Our verdict on a head comes at its blank line, and some cases stop before it.
             let whole_head = [&case.wire, &b"\r\n\r\n"[..]].concat();
             reading = read_in_every_way(&whole_head, case.method);
         }
@@ -189,8 +190,8 @@ fn the_public_suite_is_read_as_its_log_says() {
             let status = reading.status.unwrap_or_default();
             assert_eq!(reading.fed.map(|()| status), *ours, "{name} ({clause})");
             let is_listed_in_vain = reading.fed.is_ok() == case.expected.is_accepted;
-            assert!(!is_listed_in_vain, "{name}: no difference any more");
-            // What only we accept is never followed by another request.
+            assert!(!is_listed_in_vain, "{name} is listed, but there is no difference any more");
+            // A connection is never reused after a response that only we accept.
             assert!(!reading.is_reusable, "{name}");
             match reading.fed {
                 Ok(()) => tally.more_lenient += 1,
@@ -217,10 +218,10 @@ fn check_agreement(case: &Case, reading: &Reading) {
         assert_eq!(reading.status, case.expected.status, "{}", case.name);
     }
     let is_spoilt = case.expected.has_more && reading.is_reusable;
-    assert!(!is_spoilt, "{}: reusable with bytes behind it", case.name);
+    assert!(!is_spoilt, "{}: reusable although bytes follow the response", case.name);
 }
 
-/// Every section of every file is a case; what cannot be read as one is a failure.
+/// Reads every section of every file as a case. A section that cannot be read is a failure.
 fn load_cases(folder: PathBuf) -> Vec<Case> {
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -255,7 +256,7 @@ fn load_cases(folder: PathBuf) -> Vec<Case> {
     cases
 }
 
-/// The string behind `key` in a section's remark.
+/// Returns the string after `key` in a section's remark.
 fn field<'t>(section: &'t str, key: &str) -> Option<&'t str> {
     let (_, after) = section.split_once("<!-- meta=")?.1.split_once(key)?;
     after.split('"').nth(1)
@@ -274,7 +275,7 @@ fn unescape(block: &str) -> Vec<u8> {
     pairs.iter().fold(text, |text, (from, to)| text.replace(from, to)).into_bytes()
 }
 
-/// What the log says of the first response that is not interim.
+/// Returns what the log says of the first response that is not interim.
 fn expect(log: &str, wire: &[u8]) -> Expected {
     let mut expected =
         Expected { is_accepted: true, status: None, body: Vec::new(), has_more: false };
@@ -287,7 +288,7 @@ fn expect(log: &str, wire: &[u8]) -> Expected {
         if is_over {
             expected.has_more |= line.contains("message begin") || line.contains("error");
         } else if line.contains("error code=22 ") {
-            // A pause, for another protocol to take over: not a refusal.
+            // This is a pause for another protocol, and not a refusal.
             is_over = true;
         } else if line.contains("error code=") {
             expected.is_accepted = false;
@@ -357,7 +358,7 @@ fn encode(index: usize, page: &[u8]) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Pieces of responses, right and wrong, to be shuffled into connections.
+/// Pieces of responses, valid and invalid, from which connections are made.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     const FRAGMENTS: &[&str] = &[
         "HTTP/1.1 200 OK\r\n",
@@ -390,7 +391,7 @@ fn fragment() -> impl Strategy<Value = Vec<u8>> {
         ":",
         ";",
     ];
-    // Past the table: noise.
+    // An index after the end of the table stands for noise.
     (0..FRAGMENTS.len() + 3, prop::collection::vec(any::<u8>(), 0..10)).prop_map(
         |(index, noise)| FRAGMENTS.get(index).map_or(noise, |text| text.as_bytes().to_vec()),
     )
@@ -414,7 +415,7 @@ proptest! {
         let reading = read_in_every_way(&wire, method);
         prop_assert!(reading.fed.is_ok() || reading.closed == reading.fed);
         prop_assert!(!reading.is_reusable || reading.closed.is_ok());
-        // A reusable connection has not one byte that the response does not account for.
+        // A reusable connection has no byte that does not belong to the response.
         if reading.is_reusable {
             let mut longer = wire.clone();
             longer.push(b'H');

@@ -1,4 +1,5 @@
-//! What `nephila inspect` and `nephila explain` say of real crawls, against what their server saw.
+//! The answers of `nephila inspect` and `nephila explain` about real crawls, compared with what
+//! their server saw.
 
 #![allow(clippy::disallowed_methods)] // waits for a process, in real time
 
@@ -51,7 +52,7 @@ fn manner(is_json: bool, line_count_max: usize) -> Manner {
     Manner { is_json, line_count_max }
 }
 
-/// The answer as JSON. Nothing in the directory may have changed by it.
+/// Returns the answer as JSON. The question must not change anything in the directory.
 fn look(out: &Path, question: &Question) -> Value {
     let before = files(out);
     let text = ask(out, question, manner(true, 100)).expect("an answer");
@@ -59,7 +60,7 @@ fn look(out: &Path, question: &Question) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Every file of a directory, with all of its bytes.
+/// Returns every file of a directory with its bytes.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("a directory") {
@@ -94,7 +95,8 @@ fn site() -> Server {
     })
 }
 
-/// Links from the first page: so many that most are on disk, where RAM has no room for them.
+/// The number of links on the first page: so many that most of them are on disk, because RAM has no
+/// room for them.
 const LINKED_COUNT: usize = 60;
 
 fn linked_path(number: usize) -> String {
@@ -129,7 +131,7 @@ fn links_that_were_left_out_are_told_with_their_pages() {
     assert!(text.contains("links left out (page_link_count_max): 55, of 1 page"), "{text}");
 }
 
-/// Bytes of queues that are on disk.
+/// Returns the number of bytes of queues that are on disk.
 fn spilled_bytes(out: &Path) -> usize {
     let is_segment = |path: &Path| path.extension().is_some_and(|ending| ending == "seg");
     files(out).iter().filter(|(path, _)| is_segment(path)).map(|(_, bytes)| bytes.len()).sum()
@@ -157,7 +159,7 @@ fn a_hosts_urls_are_listed_in_the_order_in_which_a_resumed_crawl_asks_for_them()
         assert_eq!(look(&out, &Question::Overview)["urls"]["queued"], paths.len());
         let last = look(&out, &Question::Url(expected[expected.len() - 1].clone()));
         assert_eq!((&last["state"], &last["to_come"]["depth"]), (&"to_come".into(), &1.into()));
-        // Named by a URL, and cut.
+        // The host is named by a URL, and the list is cut.
         let cut = ask(&out, &Question::Host(server.url(HOST, "/nowhere")), manner(true, 3));
         let cut: Value = serde_json::from_str(&cut.expect("an answer")).expect("JSON");
         assert_eq!(texts(&cut["urls"], "url"), &expected[..3]);
@@ -176,7 +178,7 @@ fn the_overview_accounts_for_every_url() {
     let limited = Settings { max_pages: 6, ..settings() };
     crawl(limited, &[server.url(HOST, "/")], &out);
     let told = look(&out, &Question::Overview);
-    // The seed, its ten links; six pages and the missing one are done.
+    // The seed and its ten links are known; six pages and the missing one have ended.
     let urls = &told["urls"];
     assert_eq!((&urls["known"], &urls["ended"]), (&11.into(), &7.into()));
     assert_eq!(
@@ -184,7 +186,7 @@ fn the_overview_accounts_for_every_url() {
         (&4.into(), &0.into(), &0.into())
     );
     assert_eq!(urls["queued_by_class"]["normal"], 4);
-    // Seven requests for pages, and one for robots.txt.
+    // There were seven requests for pages and one for robots.txt.
     assert_eq!(
         (&told["requests"]["fetched"], &told["requests"]["client_error"]),
         (&7.into(), &1.into())
@@ -258,7 +260,8 @@ fn a_dead_letter_is_listed_once_with_its_last_reason() {
     assert_eq!(dead(&out, None, Some(other)), seeds[1..]);
     assert_eq!(dead(&out, Some(Outcome::ServerError), None), seeds[..1]);
     assert_eq!(dead(&out, Some(Outcome::DnsFailed), None), [] as [String; 0]);
-    // As a crash leaves it: told twice, the second time for another reason; and half a line.
+    // The log is as a crash may leave it: one letter is there twice, the second time with another
+    // reason, and the last line is incomplete.
     let log = (0..2).map(|shard| out.join(format!("requests/dead-{shard:02}.log")));
     let log = log
         .into_iter()

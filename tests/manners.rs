@@ -1,5 +1,5 @@
-//! How the crawler treats one server: RFC 9309 and politeness, rule by rule, in simulation. The
-//! server is written by hand for each rule, and what it saw is the judge.
+//! How the crawler treats one server: RFC 9309 and politeness, rule by rule, in simulation. Each
+//! rule has its own scripted server, and what it saw is the judge.
 
 #[path = "support/scripted.rs"]
 mod scripted;
@@ -15,7 +15,7 @@ use support::{crawl_in, settings};
 
 const HOUR: u64 = 3_600;
 
-/// Crawls from `seeds` and says what the server saw, with the second of each request.
+/// Crawls from `seeds`. Returns what the server saw, with the time of each request in seconds.
 fn crawl(
     seeds: &[&str],
     settings: Settings,
@@ -43,7 +43,7 @@ fn seconds(seen: &[(u64, String, Asked)]) -> Vec<u64> {
     seen.iter().map(|(second, ..)| *second).collect()
 }
 
-/// True while the `count` first robots.txt requests are not over.
+/// Returns a check that is true until more than the given number of robots.txt requests have come.
 fn counter() -> impl Fn(&Asked, usize) -> bool {
     let count = std::cell::Cell::new(0);
     move |asked, limit| {
@@ -141,7 +141,7 @@ fn rfc_9309_2_3_1_2_five_redirects_across_hosts_are_followed_and_a_sixth_is_not(
     }
 }
 
-/// Hosts 10.0.0.1, 10.0.0.2 ... stand in a row.
+/// The hosts 10.0.0.1, 10.0.0.2 and so on form a chain.
 struct IpStep {
     step: u8,
     next: String,
@@ -172,7 +172,7 @@ fn robots_txts_that_redirect_to_each_other_end_both_hosts_and_not_the_crawl() {
     assert_eq!(pages, ["10.0.0.9/a"]);
 }
 
-/// Pages link to the next, for ever: /0 to /1 to /2.
+/// Each page links to the next, without an end: /0 to /1 to /2.
 fn chain(asked: &Asked) -> Act {
     let number: u32 = asked.path.trim_start_matches('/').parse().unwrap_or(0);
     page(&[&format!("/{}", number + 1)])
@@ -305,7 +305,7 @@ fn a_dead_server_is_left_alone_for_five_minutes_and_then_asked_once() {
     let at = seconds(&seen);
     let pauses: Vec<u64> =
         at.windows(2).map(|pair| pair[1] - pair[0]).filter(|pause| *pause >= 290).collect();
-    assert_eq!(pauses.len(), 3, "three whiles in vain, then given up: {at:?}");
+    assert_eq!(pauses.len(), 3, "three waits without success, then the origin is given up: {at:?}");
     for (pause, least) in pauses.iter().zip([300, 600, 1_200]) {
         assert!((least..=least * 5 / 4 + 1).contains(pause), "{pauses:?}");
     }
@@ -340,9 +340,9 @@ fn urls_given_up_are_written_down_with_their_reason() {
     assert_eq!(of("2/alone"), ("reset", "3"));
     let tries = (0..12).map(|number| of(&format!("1/{number}")));
     let (asked, unasked): (Vec<_>, Vec<_>) = tries.partition(|letter| letter.1 != "0");
-    // Five failures and three probes, each of a URL that had not failed.
+    // There are five failures and three probes, each of a URL that had not failed before.
     assert_eq!((asked, unasked), (vec![("origin_down", "1"); 8], vec![("origin_down", "0"); 4]));
-    assert_eq!(reasons.len(), 14, "the forbidden one is no dead letter: {reasons:?}");
+    assert_eq!(reasons.len(), 14, "the forbidden URL is not a dead letter: {reasons:?}");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_dead_server_that_comes_back_is_crawled_to_the_end() {
     assert_eq!((spent, well.len()), (2, 12), "no URL spent its tries, and none was lost");
 }
 
-/// More broken URLs than a breaker takes to give an origin up, all before the sound ones.
+/// More broken URLs than a breaker needs to give up an origin, all before the sound ones.
 #[test]
 fn a_server_that_answers_errors_for_most_urls_is_asked_for_all_others() {
     let broken = (0..60).map(|number| format!("http://10.0.0.1/broken/{number}"));
@@ -403,7 +403,7 @@ fn a_server_that_answers_nothing_but_errors_is_given_up_after_a_thousand_urls() 
     assert!(seconds(&seen).last() < Some(&(2 * HOUR)), "{:?}", seconds(&seen).last());
 }
 
-/// Nothing else is in the log: the second order is known, and `/s?a=2&b=1` is where it began.
+/// Nothing else is requested: the other orders are known, and `/s?a=2&b=1` is the seed.
 #[test]
 fn parameters_are_asked_for_in_the_order_in_which_they_were_found_and_only_once() {
     let links = ["/c?y=2026&amp;m=11", "/c?m=11&amp;y=2026", "/c?y=2026&amp;utm_id=1&amp;m=11#top"];
@@ -433,7 +433,7 @@ fn a_server_that_wants_another_order_of_parameters_is_followed_and_one_that_want
     }
 }
 
-/// A page's links are those that lead to pages: nothing else of it costs it one of them.
+/// Only links that lead to pages count towards a page's limit of links.
 #[test]
 fn stylesheets_repeats_and_data_links_cost_a_page_none_of_its_links() {
     let mut html = String::new();
@@ -524,7 +524,7 @@ fn a_server_that_labours_is_asked_less() {
     assert!(gaps.iter().all(|gap| *gap >= 10), "five times two seconds: {gaps:?}");
 }
 
-/// Also while the record of its last page is made: that is nothing of the host's.
+/// The host does not even wait while the record of its last page is written.
 #[test]
 fn without_a_delay_a_host_is_asked_again_as_soon_as_it_has_answered() {
     let (sim, page_count) = (Sim::new(9), 100);
@@ -539,15 +539,15 @@ fn without_a_delay_a_host_is_asked_again_as_soon_as_it_has_answered() {
     crawl_in(&sim, 1, settings, seeds);
     let seen = seen.borrow();
     assert_eq!(seen.len(), page_count + 2, "its robots.txt, its root and all others");
-    // A few wait for what is not the host's: rules that become durable, the control's word.
+    // A few requests wait for rules that become durable, or for the control thread's answer.
     let mut gaps: Vec<Duration> =
         seen.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
     gaps.sort();
-    // An answer, a connection and a request, each way 20 us: no tick of a wheel, no batch.
+    // The gap is an answer, a connection and a request, at 20 us each way: no tick, no batch.
     assert!(gaps[page_count * 9 / 10] < Duration::from_micros(500), "{gaps:?}");
 }
 
-/// The least time between two requests to any of the addresses that `is_one` takes for one server.
+/// Returns the least time between two requests to addresses that `is_one` takes for one server.
 fn gap_ms_min(seen: &[(u64, String, Asked)], is_one: impl Fn(&Asked) -> bool) -> u64 {
     let times: Vec<_> = seen.iter().filter(|(.., a)| is_one(a)).map(|(.., a)| a.at).collect();
     assert!(times.len() >= 8, "enough requests to be too close: {}", times.len());
@@ -555,7 +555,7 @@ fn gap_ms_min(seen: &[(u64, String, Asked)], is_one: impl Fn(&Asked) -> bool) ->
     gaps.min().expect("several requests")
 }
 
-/// A page with links to two others; everything else has none.
+/// The first page has links to two others; other pages have none.
 fn three_pages(asked: &Asked) -> Act {
     match asked.path.as_str() {
         "/robots.txt" => body("404 Not Found", ""),
@@ -570,8 +570,8 @@ fn an_ipv4_address_has_one_pace_however_a_name_or_a_url_spells_it() {
     let seen = crawl(&spellings, settings(), three_pages);
     assert!(gap_ms_min(&seen, |_| true) >= 1_000, "{:?}", seconds(&seen));
     let to = |asked: &Asked| asked.to.to_string();
-    assert!(seen.iter().all(|(.., asked)| to(asked) == "10.0.0.1"), "connected to as it is");
-    // What a translator (RFC 6052) or 6to4 leads to is that server as well; the socket goes there.
+    assert!(seen.iter().all(|(.., asked)| to(asked) == "10.0.0.1"), "the IPv4 address is used");
+    // An address of a translator (RFC 6052) or of 6to4 leads to the same server. It is used as is.
     let seen = crawl(
         &["http://10.0.0.1/", "http://[64:ff9b::a00:1]/", "http://[2002:a00:1::1]/"],
         settings(),
@@ -591,7 +591,7 @@ fn a_64_of_ipv6_addresses_has_one_pace_unless_the_setting_says_otherwise() {
     let seen = crawl(&seeds, settings(), three_pages);
     assert_eq!(seen.len(), 12);
     assert!(gap_ms_min(&seen, |asked| network(asked) == 1) >= 1_000, "{:?}", seconds(&seen));
-    assert!(gap_ms_min(&seen, |_| true) < 1_000, "another /64 has a pace of its own");
+    assert!(gap_ms_min(&seen, |_| true) < 1_000, "another /64 has its own pace");
     let each = Settings { ipv6_pace_prefix: 128, ..settings() };
     let seen = crawl(&seeds, each, three_pages);
     assert!(gap_ms_min(&seen, |asked| network(asked) == 1) < 1_000);

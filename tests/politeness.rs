@@ -1,5 +1,5 @@
-//! Whole crawls of stormy webs over a faulty network: polite, lawful and exact under every seed.
-//! `nephila sim` runs as many more as one likes; these are the ones that every build runs.
+//! Whole crawls of webs with faults over a faulty network: they are polite, lawful and exact under
+//! every seed. `nephila sim` runs as many more seeds as one likes; every build runs the seeds here.
 
 use nephila::base::Time;
 use nephila::crawl::flow::Outcome;
@@ -17,7 +17,7 @@ fn judged(run: &Run) -> &(Crawl, Judgement) {
     run.judged.as_ref().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Twelve scenes, and together they have met everything that a scene can hold.
+/// Runs twelve scenes. Together they meet everything that a scene can have.
 #[test]
 fn storms_are_crawled_politely_and_every_url_is_accounted_for() {
     let runs: Vec<Run> = (1..=12).map(storm).collect();
@@ -78,7 +78,7 @@ fn a_crawl_that_is_stopped_leaves_what_it_did_not_ask_for_in_its_queues() {
     assert!(judgement.waiting_count > 100, "{}", judgement.waiting_count);
 }
 
-/// A judge that cannot say no proves nothing.
+/// A referee that cannot fail a crawl proves nothing.
 #[test]
 fn the_judge_finds_what_is_taken_from_the_evidence_or_added_to_it() {
     let scene = Scene::draw(&ScenePlan::default(), 2).unwrap();
@@ -118,8 +118,8 @@ fn the_judge_finds_what_is_taken_from_the_evidence_or_added_to_it() {
     assert_eq!(found(&evidence), [Breach::Lost]);
 }
 
-/// On healthy hosts, where between a fifth and three fifths of the URLs answer 500 for ever, every
-/// other one is fetched; in the storm beside them none is given up while its origin answers.
+/// On healthy hosts a fifth to three fifths of the URLs always answer 500, and every other URL is
+/// fetched. No host with faults beside them is given up while its origin answers.
 #[test]
 fn urls_that_fail_take_no_other_url_of_their_origin_with_them() {
     let plan = ScenePlan { is_broken: true, page_count: Some(240), ..ScenePlan::default() };
@@ -136,7 +136,7 @@ fn urls_that_fail_take_no_other_url_of_their_origin_with_them() {
 }
 
 /// Hosts of several shards take turns at one address, and the last pages of the limit are dealt one
-/// by one: a shard that has a turn needs a page that another shard may have.
+/// by one. A shard that has a turn needs a page of the budget that another shard may have.
 #[test]
 fn a_page_limit_is_reached_exactly_where_shards_share_addresses() {
     let plan = ScenePlan { profile: "default".into(), is_limited: true, ..ScenePlan::default() };
@@ -148,7 +148,7 @@ fn a_page_limit_is_reached_exactly_where_shards_share_addresses() {
         }
         let (crawl, judgement) = judged(&run);
         let is_over = crawl.ended.since(crawl.began) < Duration::from_secs(3_600);
-        assert!(is_over, "it came to no end by itself: {}", run.text());
+        assert!(is_over, "the crawl did not end by itself: {}", run.text());
         let limit = run.scene.crawl.settings.max_pages;
         reached_count += u32::from(judgement.page_count == limit);
     }

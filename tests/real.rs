@@ -67,7 +67,7 @@ fn a_real_crawl_on_all_cores_fetches_the_reachable_set_politely() {
         assert!(expected.contains(&count), "{} asked {count} times", web.url(entry.place));
         pages += u64::from(entry.expect == Expect::Fetched);
     }
-    assert!(counts.is_empty(), "never linked, yet asked for: {counts:?}");
+    assert!(counts.is_empty(), "URLs without a link were requested: {counts:?}");
     assert_eq!(summary.metrics.count(Count::Pages), pages);
 }
 
@@ -90,10 +90,11 @@ fn a_page_limit_is_met_exactly_on_all_cores() {
         |entry: &Entry| entry.path != "/robots.txt" && !entry.path.starts_with("/sitemap");
     let pages = text.lines().filter_map(Entry::parse).filter(is_page).count();
     assert_eq!(pages, 77, "by the web's log");
-    assert!(text.contains("/sitemap.xml"), "and sitemaps beside them");
+    assert!(text.contains("/sitemap.xml"), "sitemaps are requested too");
 }
 
-/// A server by hand, whose robots.txt is somewhere else. Says which paths were asked for, in order.
+/// A scripted server whose robots.txt is redirected. It reports which paths were requested, in
+/// order.
 fn crawl_with_moved_robots(location: impl Fn(u16) -> String) -> Vec<String> {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("an address").port();

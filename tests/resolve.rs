@@ -1,5 +1,5 @@
-//! What the resolver promises, against name servers in simulation: every name is asked for once,
-//! failures lead to the next server, and no address gets through that is not public.
+//! The resolver against name servers in simulation: every name is queried once, failures lead to
+//! the next server, and only public addresses get through.
 
 use nephila::base::Time;
 use nephila::base::limits::{
@@ -26,10 +26,10 @@ enum Carrier {
     Tcp,
 }
 
-/// What reached a server, in order.
+/// The queries that reached a server, in order.
 type Log = Rc<RefCell<Vec<(String, Kind, Carrier)>>>;
 
-/// A name server at `at`. `brain` gives the messages to send back, in order.
+/// Runs a name server at `at`. `brain` gives the messages to send back, in order.
 fn serve(
     world: &SimWorld,
     at: &str,
@@ -58,7 +58,8 @@ fn serve(
                 dnswire::encode_frame(&reply, &mut frame).unwrap();
                 let _ = stream.send(frame, Time::NEVER).await;
             }
-            // Closing over bytes on their way would reset the connection: wait for the peer.
+            // Closing while bytes are on their way would reset the connection, so the server waits
+            // for the peer.
             let _ = stream.receive(Time::NEVER).await;
         }
     });
@@ -77,7 +78,7 @@ async fn read_query(stream: &mut SimStream) -> Query {
     }
 }
 
-/// One answer with those of `addresses` that are of the kind asked for.
+/// Returns an answer with those of `addresses` that are of the queried kind.
 fn found(query: &Query, addresses: &[&str], ttl_seconds: u32) -> Vec<Vec<u8>> {
     let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
     vec![encode_answer(query, &addresses, ttl_seconds, Rcode::NoError, false)]
@@ -96,7 +97,7 @@ fn settings() -> DnsSettings {
     }
 }
 
-/// A simulation with the servers' world, and the resolver in another.
+/// Makes a simulation with the servers' world, and the resolver in another world.
 fn stage(seed: u64) -> (Sim, SimWorld, Resolver<SimWorld>) {
     let sim = Sim::new(seed);
     let (servers, own) = (sim.world(0), sim.world(1));
@@ -125,7 +126,7 @@ fn a_name_is_asked_for_once_and_then_remembered_until_its_time_is_over() {
     let answered_at = sim.now();
     assert_eq!(address.expires, answered_at + seconds(300));
     assert_eq!(lookup(&sim, &resolver, "a.test"), Ok(address.clone()));
-    assert_eq!(sim.now(), answered_at, "memory takes no time");
+    assert_eq!(sim.now(), answered_at, "an answer from the cache takes no time");
     assert_eq!(log.borrow().as_slice(), [("a.test".into(), Kind::A, Carrier::Udp)]);
     sim.run_until(address.expires - Duration::from_nanos(1)).unwrap();
     assert_eq!(resolver.cached("a.test"), Some(Ok(address.clone())));
@@ -189,7 +190,10 @@ fn silence_leads_to_the_next_server_and_a_silent_one_is_asked_last() {
     }
     let begun = sim.now();
     assert!(lookup(&sim, &resolver, "h9.test").is_ok());
-    assert!(sim.now().since(begun) < Duration::from_millis(TIMEOUT_MS), "the first one rests");
+    assert!(
+        sim.now().since(begun) < Duration::from_millis(TIMEOUT_MS),
+        "the silent server is asked last"
+    );
     assert_eq!((silent.borrow().len(), log.borrow().len()), (3, 4));
 }
 
@@ -244,7 +248,7 @@ fn with_a_third_of_all_datagrams_lost_names_are_still_found() {
     for index in 0..100 {
         assert!(lookup(&sim, &resolver, &format!("h{index}.test")).is_ok());
     }
-    assert!(resolver.query_count() > 150, "some were lost");
+    assert!(resolver.query_count() > 150, "some queries were lost and repeated");
 }
 
 #[test]
@@ -365,7 +369,11 @@ fn ipv6_addresses_are_asked_for_when_there_are_no_others() {
     let other = |host: &str| sim.block_on(resolver.other_family(host)).unwrap();
     for _ in 0..2 {
         assert_eq!(ips(&other("both.test").unwrap()), ["2001:4860::2"]);
-        assert_eq!(other("six.test"), Err(ResolveError::NoName), "there is no first family");
+        assert_eq!(
+            other("six.test"),
+            Err(ResolveError::NoName),
+            "the name has no address of the first family"
+        );
         assert_eq!(other("8.8.8.8"), Err(ResolveError::NoName));
     }
     assert_eq!(log.borrow().len(), 6, "the other family is remembered too");
@@ -439,7 +447,7 @@ fn lookups_beyond_the_bound_wait_for_a_place() {
     sim.run_until(START + Duration::from_micros(1_500)).unwrap();
     assert_eq!((log.borrow().len(), resolver.in_flight_count()), (DNS_IN_FLIGHT_MAX, count));
     resolver.prefetch("soon.test");
-    assert_eq!(resolver.in_flight_count(), count, "who waits comes first");
+    assert_eq!(resolver.in_flight_count(), count, "the lookups that wait come first");
     sim.run_until_idle().unwrap();
     assert_eq!((answered.get(), log.borrow().len(), resolver.count()), (count, count, count));
 }

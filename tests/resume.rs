@@ -1,6 +1,6 @@
-//! Crawls that are killed, or lose power, at any event, on disks that fail, and are resumed: judged
-//! over all their lives by the servers' log and the files on disk. `nephila sim --crashes N` runs
-//! as many more seeds as one likes; these are the ones that every build runs.
+//! Crawls that are killed or lose power at any event, on disks that fail, and are then resumed.
+//! They are judged over all their runs, by the servers' log and the files on disk. `nephila sim
+//! --crashes N` runs as many more seeds as one likes; every build runs the seeds here.
 
 #[path = "resume/anywhere.rs"]
 mod anywhere;

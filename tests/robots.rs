@@ -1,5 +1,5 @@
-//! robots.txt against files that sites really serve, and against an independent reader of them:
-//! the `robotstxt` crate, a port of Google's parser.
+//! The robots.txt parser, tested with files that sites really serve, and compared with an
+//! independent reader: the `robotstxt` crate, a port of Google's parser.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -8,7 +8,8 @@ use nephila::proto::robotstxt::{Robots, RobotsReader};
 use robotstxt::matcher::{RobotsMatchStrategy, RobotsMatcher};
 use std::collections::BTreeMap;
 
-/// Files of a folder of test data in the order of their names, and whether they are the corpus'.
+/// Returns the files of a folder of test data in the order of their names, and whether they belong
+/// to the corpus.
 fn corpus(folder: &str) -> (Vec<(String, Vec<u8>)>, bool) {
     let found = corpus::find(folder);
     let mut files: Vec<_> = std::fs::read_dir(&found.path)
@@ -22,7 +23,7 @@ fn corpus(folder: &str) -> (Vec<(String, Vec<u8>)>, bool) {
     (files, found.is_whole)
 }
 
-/// Values of the lines of `text` whose key begins with one of `keys`.
+/// Returns the values of the lines of `text` whose key begins with one of `keys`.
 fn values<'a>(text: &'a str, keys: &'a [&str]) -> impl Iterator<Item = &'a str> {
     text.split(['\n', '\r']).filter_map(|line| {
         let line = line.split('#').next()?;
@@ -32,8 +33,8 @@ fn values<'a>(text: &'a str, keys: &'a [&str]) -> impl Iterator<Item = &'a str> 
     })
 }
 
-/// Paths that the file's own patterns make interesting: each pattern as a path, its stars and
-/// dollar filled in several ways, cut, and prolonged.
+/// Returns paths that the file's own patterns make interesting: each pattern as a path, with its
+/// stars and dollar filled in several ways, cut, and extended.
 fn sample_paths(text: &str) -> Vec<String> {
     let mut paths = vec!["/".to_string(), "/index.html".into(), "/zzz/unlikely?x=1".into()];
     for pattern in values(text, &["allow", "disallow", "noindex"]).take(400) {
@@ -47,7 +48,7 @@ fn sample_paths(text: &str) -> Vec<String> {
         paths.push(cut.replace('*', "q"));
         paths.push(bare.replace('*', "").to_ascii_uppercase());
     }
-    // As a URL parser would give them, and starting with a slash.
+    // The paths are as a URL parser would give them, and begin with a slash.
     let mut paths: Vec<_> = paths
         .iter()
         .filter_map(|path| nephila::proto::url::Url::parse(&format!("http://h.example{path}")).ok())
@@ -58,15 +59,15 @@ fn sample_paths(text: &str) -> Vec<String> {
     paths
 }
 
-/// Why the two readers may differ on a file or path, each for a documented reason. `None`: they
-/// may not.
+/// Returns why the two readers may differ on a file or path, each time for a documented reason. The
+/// result is `None` if they may not differ.
 fn excuse(text: &str, agent: &str, path: &str) -> Option<&'static str> {
     let asks = |text: &str, path: &str| oracle(text, agent, path);
     let ours = Robots::parse(text.as_bytes(), agent).check(path).allowed;
     if path == "/robots.txt" {
         return Some("robots.txt is always allowed (RFC 9309 2.2.2)");
     }
-    // The same question without the records that must not end a group.
+    // The question is asked again without the records that must not end a group.
     let only_rules: String = text
         .split(['\n', '\r'])
         .filter(|line| {
@@ -78,7 +79,8 @@ fn excuse(text: &str, agent: &str, path: &str) -> Option<&'static str> {
     if asks(&only_rules, path) == ours {
         return Some("other records do not end a group (RFC 9309 2.2.4)");
     }
-    // The same question with the patterns spelt as the path is: the port compares them raw.
+    // The question is asked again with the patterns spelled as the path is, because the port
+    // compares them raw.
     let spelt: String = only_rules
         .lines()
         .map(|line| {
@@ -100,8 +102,8 @@ fn oracle(text: &str, agent: &str, path: &str) -> bool {
     RobotsMatcher::<GooglesMatching>::default().one_agent_allowed_by_robots(text, agent, &url)
 }
 
-/// Google's matching as its C++ source has it. The port's own inserts into its list of positions
-/// where the original assigns, and so misses `/a/*/*/b/*` on `/a/x/y/x/y/b/`.
+/// Matches as Google's C++ source does. The port inserts into its list of positions where the
+/// original assigns, and so misses `/a/*/*/b/*` on `/a/x/y/x/y/b/`.
 #[derive(Default)]
 struct GooglesMatching;
 
@@ -135,8 +137,8 @@ impl RobotsMatchStrategy for GooglesMatching {
     }
 }
 
-/// `text` with `%XX` of unreserved characters decoded and odd characters encoded, written without
-/// the help of the code under test.
+/// Returns `text` with `%XX` of unreserved characters decoded and unusual characters encoded,
+/// without the help of the code under test.
 fn respelt(text: &str) -> String {
     let mut out = String::new();
     let bytes = text.as_bytes();
@@ -168,13 +170,14 @@ fn respelt_path(path: &str) -> String {
     respelt(path).replace('*', "%2A")
 }
 
-/// Where we differ from Google's parser, of 81,968 questions: by the RFC's letter in all of them.
+/// The numbers of questions, of 81,968, on which we differ from Google's parser. In all of them we
+/// follow the RFC's text.
 const DIFFERENCES: [(&str, u64); 2] = [
     ("other records do not end a group (RFC 9309 2.2.4)", 1_090),
     ("percent-encoding (RFC 9309 2.2.2)", 110),
 ];
 
-/// Real files in the corpus; each is asked about.
+/// The number of real files in the corpus. Questions are asked about each.
 const FILE_COUNT: usize = 400;
 
 #[test]
@@ -183,13 +186,13 @@ fn real_files_are_judged_as_googles_parser_judges_them() {
     let mut checks = 0u64;
     let mut excuses = BTreeMap::<&str, u64>::new();
     for (name, bytes) in &files {
-        // The port takes text only, and takes a byte order mark for a part of the first key.
+        // The port takes only text, and reads a byte order mark as a part of the first key.
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_start_matches('\u{feff}');
         let mut agents = vec!["nephila", "Googlebot", "*"];
         agents.extend(values(text, &["user-agent"]).filter(|name| is_token(name)).take(3));
         let paths = sample_paths(text);
-        // The port reads the whole file for every question: long files get fewer.
+        // The port reads the whole file for every question, so long files get fewer questions.
         let stride = (text.len() * paths.len() / 200_000).max(1);
         for agent in agents {
             let robots = Robots::parse(bytes, agent);
@@ -245,7 +248,7 @@ fn real_files_give_the_same_rules_in_any_pieces() {
     }
 }
 
-/// What a crafted file must say: `agent path allowed`, and delays and sitemaps.
+/// What our parser must find in a crafted file: `agent path allowed`, and delays and sitemaps.
 struct Case {
     file: &'static str,
     verdicts: &'static [(&'static str, &'static str, bool)],
@@ -273,7 +276,7 @@ const CASES: &[Case] = &[
         ..case("astore.amazon.com-robots.txt", &[("nephila", "/a", true)])
     },
     Case {
-        // A delay does not end the list of agents; it holds for those named so far.
+        // A delay does not end the list of agents. It applies to the agents named so far.
         delays_ms: &[("mybot", Some(10_000)), ("yourbot", None), ("nephila", Some(30_000))],
         ..case(
             "crawl-delay-group-merging.txt",
@@ -289,7 +292,7 @@ const CASES: &[Case] = &[
     case(
         "directive-typos-robots.txt",
         &[
-            // Of the misspellings only those that Google's parser knows are taken: `Desallow` and
+            // Only the misspellings that Google's parser knows are accepted. `Desallow` and
             // `useg-agent` are unknown records, so bot3's rule belongs to bot2's group.
             ("bota", "/desallow/", true),
             ("bota", "/dissalow/", false),
@@ -473,7 +476,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// Of our own files.
+/// The cases of our own files.
 const OWN_CASES: &[Case] = &[
     Case {
         delays_ms: &[("nephila", Some(3_000)), ("other", None)],

@@ -1,5 +1,5 @@
-//! Where links are followed, as an operator meets it: what the servers of others are asked for when
-//! nothing was said of it, what the first line of a run says, and what a resumed crawl keeps.
+//! Where links are followed, as an operator sees it: which requests other people's servers get by
+//! default, what the first line of a run says, and what a resumed crawl keeps.
 
 #![allow(clippy::disallowed_types)] // the server's thread is told its port
 
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A crawl in a process of its own, until it ends.
+/// Runs a crawl in its own process, until it ends.
 fn crawl(out: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nephila"));
     command.args(["crawl", "--out", out.to_str().expect("a path"), "--allow-private"]);
@@ -108,7 +108,7 @@ fn an_address_as_seed_stands_for_itself_and_every_seed_adds_its_own() {
     assert_eq!(asked(&server), set(&["127.0.0.1/", "127.0.0.1/own", "127.0.0.1/one"]));
     assert!(first_line(&output).contains("on the domain 127.0.0.1 (stay"));
 
-    // A file of seeds: the domains of all of them.
+    // With a file of seeds, the domains of all of them are followed.
     let file = place.path().join("seeds");
     std::fs::write(&file, format!("{seed}\n{}\n", server.url("127.0.0.2", "/"))).expect("a file");
     let output = crawl(&place.path().join("two"), &["--seeds", file.to_str().expect("a path")]);
@@ -142,13 +142,14 @@ fn a_resumed_crawl_goes_as_far_as_it_did_whatever_the_default_is_by_now() {
     let web = [&config[..], &[&seed, "--stay", "web", "--max-pages", "1"]].concat();
     assert!(crawl(&out, &web).status.success());
     asked(&server);
-    // The file does not say how far: as a crawl that was begun when the web was the default.
+    // The file does not have `stay`, like that of a crawl that was begun when `web` was the
+    // default.
     let output = crawl(&out, &[&config[..], &["--resume"]].concat());
     assert!(output.status.success(), "{}", said(&output));
     assert!(first_line(&output).contains("crawl resumed: links are followed everywhere"));
     assert!(asked(&server).contains("127.0.0.2/two"));
     assert_eq!(Manifest::load(&out).expect("a manifest").settings.stay, Stay::Web);
-    // To say otherwise is refused: its state would mean something else.
+    // Another value is refused, because the state would then mean something else.
     let output = crawl(&out, &["--resume", "--stay", "domain"]);
     assert!(said(&output).contains("`stay = \"web\"`"), "{}", said(&output));
 }

@@ -63,7 +63,7 @@ macro_rules! seam_tests {
 seam_tests!(sim_world, crate::run_in_sim);
 seam_tests!(ring_world, crate::run_in_ring);
 
-/// Under several seeds: other latencies, other segments, another order.
+/// Runs the check under several seeds, which give other latencies, segments and orders.
 fn run_in_sim(check: impl AsyncFnOnce(SimWorld, IpAddr) + Copy) {
     for seed in 0..5 {
         let sim = Sim::new(seed);
@@ -72,7 +72,8 @@ fn run_in_sim(check: impl AsyncFnOnce(SimWorld, IpAddr) + Copy) {
     }
 }
 
-/// On a thread of its own, over loopback and a directory that goes away with the test.
+/// Runs the check on its own thread, over loopback and in a directory that is removed after the
+/// test.
 fn run_in_ring(check: impl AsyncFnOnce(RingWorld, IpAddr) + Copy + Send + 'static) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_owned();
@@ -92,9 +93,9 @@ fn a_heap_of_completions_is_handed_out_in_turns() {
     run_in_ring(a_sleeper_wakes_between_turns);
 }
 
-/// Eight turns' worth of reads ends in the call that submits them, and each makes work. Whoever
-/// sleeps meanwhile waits for the turn that he is due in and for the one before, not for all; and
-/// while there are completions left the kernel is not asked for more.
+/// The reads of eight turns end in the call that submits them, and each read makes work. A task
+/// that sleeps in the meantime waits for the turn in which it is due and for the one before, not
+/// for all eight. While completions are left, the kernel is not asked for more.
 async fn a_sleeper_wakes_between_turns<W: World>(world: W, _ip: IpAddr) {
     let read_count = 8 * RING_EVENT_COUNT_MAX;
     let (work, sleep) = (Duration::from_micros(20), Duration::from_millis(1));
@@ -135,7 +136,7 @@ async fn bytes_are_echoed_in_order<W: World>(world: W, ip: IpAddr) {
     for size in [1, 2, 1_000, 100_000] {
         let message = pattern(size);
         let sent = client.send(message.clone(), Time::NEVER).await.unwrap();
-        assert_eq!(sent, message, "the buffer comes back as it was");
+        assert_eq!(sent, message, "the buffer comes back unchanged");
         assert_eq!(receive_exactly(&mut client, size).await, message);
     }
 }
@@ -195,7 +196,7 @@ async fn a_receive_ends_at_its_deadline<W: World>(world: W, ip: IpAddr) {
     assert_eq!(client.receive(deadline).await.err(), Some(NetError::TimedOut));
     assert!(world.now() >= deadline, "not before it");
     server.send(vec![1], Time::NEVER).await.unwrap();
-    assert_eq!(receive_exactly(&mut client, 1).await, [1], "the stream is still good");
+    assert_eq!(receive_exactly(&mut client, 1).await, [1], "the stream can still be used");
 }
 
 async fn a_send_that_nobody_reads_ends_at_its_deadline<W: World>(world: W, ip: IpAddr) {
@@ -219,7 +220,8 @@ async fn a_dropped_receive_loses_nothing<W: World>(world: W, ip: IpAddr) {
     });
     let mut received = Vec::new();
     loop {
-        // Polled once and dropped, whatever came of it; then asked for in earnest.
+        // The future is polled once and dropped, whatever it returned. Then the operation runs to
+        // its end.
         let early = {
             let mut attempt = pin!(client.receive(Time::NEVER));
             poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await
@@ -264,7 +266,7 @@ async fn a_closing_peer_ends_the_stream<W: World>(world: W, ip: IpAddr) {
     drop(server);
     assert_eq!(receive_to_end(&mut client).await, pattern(1_000));
     let after = client.receive(deadline_in_ms(&world, 5_000)).await;
-    assert!(matches!(after, Ok(None)), "the end stays the end");
+    assert!(matches!(after, Ok(None)), "after the end the stream stays at its end");
 }
 
 async fn a_reset_is_told_from_a_close_behind_the_bytes_before_it<W: World>(world: W, ip: IpAddr) {
@@ -273,14 +275,15 @@ async fn a_reset_is_told_from_a_close_behind_the_bytes_before_it<W: World>(world
     assert_eq!(receive_exactly(&mut client, 1_000).await, pattern(1_000));
     server.reset();
     let after = client.receive(deadline_in_ms(&world, 5_000)).await;
-    assert!(matches!(after, Err(NetError::Reset)), "not an orderly end");
+    assert!(matches!(after, Err(NetError::Reset)), "a reset is not an orderly end");
     assert!(!client.is_quiet(), "a pool must not keep it");
 }
 
 async fn sending_to_a_closed_peer_fails_in_the_end<W: World>(world: W, ip: IpAddr) {
     let (server, mut client) = pair(&world, ip).await;
     drop(server);
-    // The first bytes may still be taken: only the peer's answer to them tells that it left.
+    // The first bytes may still be accepted: only the peer's answer to them shows that it has
+    // closed the connection.
     for _ in 0..100 {
         if let Err(error) = client.send(vec![1; 100], deadline_in_ms(&world, 5_000)).await {
             assert!(matches!(error, NetError::Reset | NetError::Closed), "{error}");
@@ -288,7 +291,7 @@ async fn sending_to_a_closed_peer_fails_in_the_end<W: World>(world: W, ip: IpAdd
         }
         world.sleep_until(deadline_in_ms(&world, 5)).await;
     }
-    panic!("a hundred sends to nobody");
+    panic!("a hundred sends to a closed peer succeeded");
 }
 
 async fn a_stream_is_quiet_until_the_peer_speaks_or_closes<W: World>(world: W, ip: IpAddr) {
@@ -297,7 +300,7 @@ async fn a_stream_is_quiet_until_the_peer_speaks_or_closes<W: World>(world: W, i
     server.send(vec![1], Time::NEVER).await.unwrap();
     assert!(becomes_unquiet(&world, &client).await, "bytes came");
     assert_eq!(receive_exactly(&mut client, 1).await, [1]);
-    assert!(client.is_quiet(), "they were read");
+    assert!(client.is_quiet(), "all bytes were read");
     drop(server);
     assert!(becomes_unquiet(&world, &client).await, "the peer closed");
     assert!(matches!(client.receive(Time::NEVER).await, Ok(None)));
@@ -350,7 +353,7 @@ async fn bulk_files_are_as_any_others<W: World>(world: W, _ip: IpAddr) {
     let path = Path::new("bulk");
     let file = world.create_bulk(path).await.ok().unwrap();
     assert_eq!(world.create_bulk(path).await.err(), Some(DiskError::Exists));
-    // As a store lays buffers out: in memory where they begin in the file.
+    // As in a store, a buffer has the same alignment in memory as in the file.
     let mut size = 0;
     for len in [3_000_001, 4_096, 5, 1_000_000] {
         let mut bytes: Vec<u8> = Vec::with_capacity(len + 8_192);
@@ -375,7 +378,7 @@ async fn append_and_read_back<W: World>(world: W, path: &Path, file: W::File) {
     assert_eq!(file.size(), 0);
     assert_eq!(file.read_at(0, 10).await, Ok(vec![]));
     let mut written = Vec::new();
-    // Sizes around the blocks that direct I/O works in.
+    // The sizes are around those of the blocks that direct I/O uses.
     for size in [1, 511, 512, 4_095, 4_096, 4_097, 100_000] {
         assert_eq!(file.append(pattern(size)).await, Ok(pattern(size)));
         written.extend_from_slice(&pattern(size));
@@ -500,7 +503,7 @@ async fn a_yield_lets_other_tasks_run<W: World>(world: W, _ip: IpAddr) {
         }
         world.yield_now().await;
     }
-    panic!("a thousand yields, and the other task has not run");
+    panic!("the other task did not run during a thousand yields");
 }
 
 async fn random_numbers_differ<W: World>(world: W, _ip: IpAddr) {
@@ -520,7 +523,7 @@ async fn clocks_go_forward_together<W: World>(world: W, _ip: IpAddr) {
 
 // --- Helpers ------------------------------------------------------------------------------------
 
-/// A new connection: the accepted end and the dialled one.
+/// Returns the accepted end and the dialled end of a new connection.
 async fn pair<W: World>(world: &W, ip: IpAddr) -> (W::Stream, W::Stream) {
     let listener = world.listen(SocketAddr::new(ip, 0)).unwrap();
     let client = world.connect(listener.local(), deadline_in_ms(world, 5_000)).await;
@@ -528,7 +531,8 @@ async fn pair<W: World>(world: &W, ip: IpAddr) -> (W::Stream, W::Stream) {
     (server.ok().unwrap(), client.ok().unwrap())
 }
 
-/// Bytes with a period that is no divisor of any buffer's size, so that a lost or moved one shows.
+/// Returns bytes with a period that does not divide any buffer's size, so that a lost or moved
+/// buffer is noticed.
 fn pattern(size: usize) -> Vec<u8> {
     (0..size).map(|index| (index % 251) as u8).collect()
 }
@@ -540,7 +544,7 @@ async fn receive_exactly(stream: &mut impl Stream, size: usize) -> Vec<u8> {
         assert!(!chunk.is_empty());
         received.extend_from_slice(&chunk);
     }
-    assert_eq!(received.len(), size, "and not more");
+    assert_eq!(received.len(), size, "the peer sent no more than that");
     received
 }
 

@@ -9,7 +9,7 @@ use nephila::lab::web::{Web, WebSpec};
 use std::path::Path;
 use support::{Crawl, crawl, settings};
 
-/// So few URLs in RAM that nearly every link is settled by a merge.
+/// There is room for so few URLs in RAM that nearly every link is decided by a merge.
 fn small(seen_batch: usize) -> Settings {
     Settings { seen_batch, seen_memory_mb: 8, ..settings() }
 }
@@ -19,7 +19,7 @@ fn spec(host_count: u32, page_count: u64) -> WebSpec {
     WebSpec { host_count, page_count, ..spec }
 }
 
-/// Every page of a web in which nothing fails was asked for once, nothing else was.
+/// Asserts that every page of a web without failures was requested once, and nothing else.
 fn assert_each_once(spec: &WebSpec, crawl: &Crawl) {
     let web = Web::new(spec.clone()).expect("a sound spec");
     let mut counts = support::page_counts(spec, crawl);
@@ -28,7 +28,7 @@ fn assert_each_once(spec: &WebSpec, crawl: &Crawl) {
         let url = web.url(entry.place);
         let count = counts.remove(&url).unwrap_or(0);
         let right = match entry.expect {
-            // A busy server is asked again.
+            // A busy page is requested again.
             Expect::Fetched => (1..=4).contains(&count),
             Expect::Redirected | Expect::ClientError => count == 1,
             Expect::ServerError => count == 4,
@@ -52,7 +52,8 @@ fn a_crawl_whose_links_are_settled_by_merges_is_exact() {
         assert!(metrics.count(Count::UrlsDeferred) > 500);
         assert_eq!(gauges.seen_deferred, 0, "nothing is left waiting");
         assert_eq!(metrics.count(Count::SieveFailures), 0);
-        // A replaced run goes when no checkpoint names it; one may be replaced behind the last.
+        // A replaced run is removed when no checkpoint names it. A run may have been replaced after
+        // the last checkpoint.
         let ends_in = |path: &Path, ending| path.extension().is_some_and(|e| e == ending);
         let is_named = |run: &Path| {
             let name = run.file_name().expect("a file").as_encoded_bytes();
@@ -76,7 +77,7 @@ fn every_url_offered_is_counted_as_new_or_known_whenever_it_was_settled() {
     let early = crawl(5, spec, 1, settings());
     let (late, early) = (merged(&late.reports).0, merged(&early.reports).0);
     assert!(late.count(Count::UrlsDeferred) > 500, "merges settle");
-    assert_eq!(early.count(Count::UrlsDeferred), 0, "all of it fits into RAM");
+    assert_eq!(early.count(Count::UrlsDeferred), 0, "all URLs fit into RAM");
     for count in [Count::UrlsNew, Count::UrlsKnown, Count::Pages] {
         assert_eq!(late.count(count), early.count(count), "{}", count.name());
     }

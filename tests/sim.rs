@@ -1,6 +1,6 @@
-//! The simulator's own promises: exact virtual time, one history per seed, tasks that are killed.
-//! Its network is in `sim_net.rs`, its disk in `sim_disk.rs`, what it shares with the real world in
-//! `seam.rs`.
+//! The simulator itself: exact virtual time, one history per seed, tasks that are killed. Its
+//! network is tested in `sim_net.rs`, its disk in `sim_disk.rs`, and what it shares with the real
+//! world in `seam.rs`.
 
 use nephila::base::Time;
 use nephila::io::sim::{Faults, NetModel, START, Sim, SimError, SimWorld};
@@ -38,7 +38,8 @@ fn spawn_echo_server(world: &SimWorld, at: SocketAddr) {
     });
 }
 
-/// `count` clients on three shards, each with one message a minute; gives the digest.
+/// Runs `count` clients on three shards, each with one message a minute. Returns the digest of the
+/// run.
 fn echo_for_hours(seed: u64, count: u16, minutes: u64) -> (Sim, u64) {
     let sim = Sim::new(seed);
     spawn_echo_server(&sim.world(0), address("0.0.0.0:80"));
@@ -314,8 +315,8 @@ fn two_appends_at_once_are_a_mistake_that_shows() {
     let _ = sim.run_until_idle();
 }
 
-/// When each of four clients on two shards had its answers. A bystander polls now and then, and
-/// dials and asks an address of its own.
+/// Returns when each of four clients on two shards had its answers. A bystander polls sometimes,
+/// and dials and asks an address of its own.
 fn answer_times(sim: &Sim, has_bystander: bool) -> Vec<(u16, Time)> {
     sim.set_net(NetModel {
         faults: Faults { spike_per_mille: 300, spike_ms_max: 900, ..Faults::default() },

@@ -1,5 +1,5 @@
-//! The simulated disk's promises: what was synced survives, all else may be lost, torn, reordered
-//! or refused, each fault strikes, and one seed has one history of them.
+//! The simulated disk: what was synced survives; everything else may be lost, torn, reordered or
+//! refused; each fault strikes; and one seed always gives the same faults.
 
 use nephila::io::sim::{DiskFaults, DiskModel, DiskOperation, PowerCut, Sim, SimWorld, Trouble};
 use nephila::io::{Clock, Disk, DiskError, File, Spawn};
@@ -15,7 +15,7 @@ fn path(text: &str) -> &Path {
     Path::new(text)
 }
 
-/// A file with these bytes, as synced as can be.
+/// Makes a file with these bytes, fully synced.
 async fn write_durably(world: &SimWorld, name: &str, bytes: &[u8]) {
     let file = world.create(path(name)).await.unwrap();
     file.append(bytes.to_vec()).await.unwrap();
@@ -96,7 +96,7 @@ fn a_synced_directory_keeps_its_changes_and_those_they_build_on() {
             world.create(path("a/one")).await.unwrap();
             world.create(path("a/two")).await.unwrap();
             world.rename(path("a/one"), path("b/one")).await.unwrap();
-            // Of `a` only what the rename into `b` cannot do without.
+            // Of `a` only what the rename into `b` needs is kept.
             world.sync_dir(path("b")).await.unwrap();
         })
         .unwrap();
@@ -213,7 +213,7 @@ fn a_crash_at_every_step_keeps_all_that_was_promised() {
         let kept = sim.files().remove(path("log")).unwrap_or_default();
         assert!(kept.starts_with(&expected), "step {step}: {} promised", promised.get());
         promises_met.insert(promised.get());
-        // The disk goes on after it, with the same bytes.
+        // The disk continues after the power cut with the same bytes.
         let again = sim.block_on(sim.world(0).open(path("log"))).unwrap();
         assert_eq!(again.ok().map_or(0, |file| file.size()), kept.len() as u64);
         if is_over {
@@ -288,7 +288,7 @@ fn a_full_disk_takes_what_fits_and_goes_on_when_there_is_room() {
         let file = world.create(path("a")).await.unwrap();
         file.append(vec![1; 600]).await.unwrap();
         assert_eq!(file.append(vec![2; 600]).await, Err(DiskError::Full));
-        assert_eq!(file.size(), 1_000, "part of it is there: the caller cuts");
+        assert_eq!(file.size(), 1_000, "a part was written, and the caller must cut it");
         file.truncate(600).await.unwrap();
         let other = world.create(path("b")).await.unwrap();
         other.append(vec![3; 400]).await.unwrap();
@@ -313,7 +313,7 @@ fn a_second_sync_does_not_save_what_a_failed_one_dropped() {
             file.append(vec![2; 5_000]).await.unwrap();
             sim.trouble_disk(Trouble::next(DiskOperation::Sync, EIO));
             assert_eq!(file.sync().await, Err(EIO));
-            assert_eq!(file.sync().await, Ok(()), "and it means nothing");
+            assert_eq!(file.sync().await, Ok(()), "the sync reports success without effect");
             file.read_at(0, 6_000).await.unwrap()
         });
         let read = read.unwrap();

@@ -1,5 +1,5 @@
-//! Network faults of the simulator: each strikes at its rate, where it was told to and nowhere
-//! else, looks to both ends as it would on a real network, and is the same again under its seed.
+//! Network faults of the simulator: each strikes at its rate, where it should and nowhere else;
+//! both ends see what they would see on a real network; and one seed always gives the same faults.
 
 use nephila::base::Time;
 use nephila::io::sim::{Faults, NetModel, START, Sim, SimStream, SimWorld, Unknown};
@@ -21,14 +21,14 @@ fn ill() -> SocketAddr {
     SocketAddr::from(([192, 0, 2, 2], 80))
 }
 
-/// A simulation in which the ill address, and no other, has these faults.
+/// Makes a simulation in which the ill address, and no other, has these faults.
 fn sim_with(seed: u64, faults: Faults) -> Sim {
     let sim = Sim::new(seed);
     sim.set_faults(ill().ip(), faults);
     sim
 }
 
-/// Answers 50,000 bytes to the first bytes of every connection, then waits for the next.
+/// Answers the first bytes of every connection with 50,000 bytes, and then waits for the next.
 fn serve(world: &SimWorld) {
     let listener = world.listen(SocketAddr::from(([0, 0, 0, 0], 80))).unwrap();
     let own = world.clone();
@@ -49,7 +49,8 @@ fn in_seconds(world: &SimWorld, seconds: u64) -> Time {
     world.now() + Duration::from_secs(seconds)
 }
 
-/// Asks and reads until the answer is whole or ends otherwise; its bytes, and its end if any.
+/// Asks, and reads until the answer is whole or ends otherwise. Returns the number of bytes and how
+/// it ended.
 async fn ask(world: &SimWorld, to: SocketAddr) -> (usize, Result<(), NetError>) {
     let mut stream = match world.connect(to, in_seconds(world, 200)).await {
         Ok(stream) => stream,
@@ -73,8 +74,8 @@ async fn read(world: &SimWorld, stream: &mut SimStream) -> (usize, Result<(), Ne
     (count, Ok(()))
 }
 
-/// What came of `count` questions to an address with these faults, one after the other. The same
-/// number to an address beside it must all be answered whole.
+/// Returns the results of `count` questions to an address with these faults, one after the other.
+/// The same number of questions to a healthy address must all be answered whole.
 fn outcomes(faults: Faults, count: usize) -> Vec<(usize, Result<(), NetError>)> {
     let sim = sim_with(11, faults);
     let (server, client) = (sim.world(0), sim.world(1));
@@ -146,7 +147,7 @@ fn a_reset_strikes_at_any_byte_of_either_direction_and_both_ends_hear_of_it() {
     let faults = Faults { reset_per_mille: ALWAYS, strike_bytes_max: 60_000, ..Faults::default() };
     let all = outcomes(faults, 400);
     let resets = ends(&all, NetError::Reset);
-    // A strike beyond the 300 bytes of the question is never reached in that direction.
+    // A fault after more than the 300 bytes of the question is never reached in that direction.
     assert!((230..400).contains(&resets), "{resets}");
     let cut = |range: std::ops::Range<usize>| all.iter().any(|(count, _)| range.contains(count));
     assert!(cut(0..1) && cut(1..100) && cut(1_000..10_000) && cut(10_000..ANSWER_BYTES));
@@ -188,13 +189,13 @@ fn a_half_open_connection_tells_nobody_not_even_when_one_side_leaves() {
             accepted.send(vec![1; 300], NEVER).await.unwrap();
         }
         let deadline = in_seconds(&world, 500);
-        // One of the first two sends was struck; all later ones go nowhere, in both directions.
+        // One of the first two sends was struck. All later ones are lost in both directions.
         while let Ok(Some(_)) = accepted.receive(deadline).await {}
         while let Ok(Some(_)) = dialled.receive(deadline).await {}
         assert_eq!(world.now(), deadline);
-        assert!(dialled.is_quiet(), "it looks fit for another request");
+        assert!(dialled.is_quiet(), "the connection looks usable for another request");
         let sent = dialled.send(vec![1; 10_000_000], in_seconds(&world, 9)).await;
-        assert_eq!(sent, Err(NetError::TimedOut), "a window, and then nothing");
+        assert_eq!(sent, Err(NetError::TimedOut), "one window is sent, and nothing after it");
         drop(dialled);
         let waited = accepted.receive(in_seconds(&world, 900)).await;
         assert_eq!(waited.err(), Some(NetError::TimedOut), "no close arrives");
@@ -282,7 +283,7 @@ fn datagrams_arrive_twice_and_overtake_each_other() {
             let mut numbers = Vec::new();
             while let Ok((bytes, from)) = server.receive(soon).await {
                 numbers.push(bytes[0]);
-                // The way back is as bad as the way there.
+                // The way back has the same faults as the way there.
                 server.send(&bytes, from).unwrap();
             }
             let soon = in_seconds(&world, 60);
@@ -346,7 +347,7 @@ fn an_acknowledged_send_says_what_the_peer_has_read() {
             let received = Rc::new(RefCell::new((0, NEVER)));
             let (own, witness) = (client.clone(), received.clone());
             client.spawn(async move {
-                // Every third client leaves in the middle.
+                // Every third client closes in the middle of the answer.
                 let wanted = if round % 3 == 0 { ANSWER_BYTES / 2 } else { ANSWER_BYTES };
                 while witness.borrow().0 < wanted {
                     let deadline = in_seconds(&own, 20);

@@ -1,5 +1,5 @@
 //! The simulated network: who answers where and when, how connections end, what is bounded, and
-//! what datagrams suffer.
+//! what happens to datagrams.
 
 use nephila::base::Time;
 use nephila::io::sim::{Faults, NetModel, START, Sim, SimStream, SimWorld, Unknown};
@@ -15,14 +15,14 @@ fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
-/// Both ends of a new connection.
+/// Returns both ends of a new connection.
 async fn pair(server: &SimWorld, client: &SimWorld) -> (SimStream, SimStream) {
     let listener = server.listen(address("192.0.2.1:0")).unwrap();
     let dialled = client.connect(listener.local(), NEVER).await.ok().unwrap();
     (listener.accept().await.ok().unwrap(), dialled)
 }
 
-/// Reads to the end; what came, and how it ended.
+/// Reads to the end. Returns what came, and how it ended.
 async fn drain(stream: &mut SimStream) -> (Vec<u8>, Result<(), NetError>) {
     let mut bytes = Vec::new();
     loop {
@@ -134,7 +134,10 @@ fn bytes_before_a_close_are_read_before_it() {
         assert!(there.is_quiet(), "all of it is still on its way");
         assert_eq!(drain(&mut there).await, (vec![5; 100_000], Ok(())));
         assert!(!there.is_quiet(), "a closed connection is not quiet");
-        assert!(matches!(there.receive(NEVER).await, Ok(None)), "the end stays the end");
+        assert!(
+            matches!(there.receive(NEVER).await, Ok(None)),
+            "after the end the stream stays at its end"
+        );
     })
     .unwrap();
 }
@@ -166,7 +169,7 @@ fn a_sender_to_a_peer_that_left_is_told_a_round_trip_later() {
     sim.block_on(async {
         let (here, mut there) = pair(&server, &client).await;
         drop(here);
-        assert!(there.send(vec![1], NEVER).await.is_ok(), "nobody knows yet");
+        assert!(there.send(vec![1], NEVER).await.is_ok(), "the peer's end is not known here yet");
         client.sleep_until(client.now() + Duration::from_secs(1)).await;
         assert_eq!(there.send(vec![1], NEVER).await, Err(NetError::Reset));
         assert!(matches!(there.receive(NEVER).await, Ok(None)), "the close came first");
@@ -174,7 +177,7 @@ fn a_sender_to_a_peer_that_left_is_told_a_round_trip_later() {
         let (here, mut there) = pair(&server, &client).await;
         drop(here);
         let sent = there.send(vec![1; 10_000_000], NEVER).await;
-        assert_eq!(sent, Err(NetError::Reset), "more than a window is not lost in silence");
+        assert_eq!(sent, Err(NetError::Reset), "losing more than a window is reported");
 
         let (here, mut there) = pair(&server, &client).await;
         server.spawn({
@@ -185,7 +188,7 @@ fn a_sender_to_a_peer_that_left_is_told_a_round_trip_later() {
             }
         });
         let sent = there.send(vec![1; 10_000_000], NEVER).await;
-        assert_eq!(sent, Err(NetError::Reset), "a full window is not room for the rest");
+        assert_eq!(sent, Err(NetError::Reset), "a full window has no room for the rest");
     })
     .unwrap();
 }
@@ -335,5 +338,5 @@ fn a_killed_shard_leaves_its_peers_with_a_close_and_its_addresses_free() {
     assert_eq!(sim.block_on(drain(&mut stream)).unwrap(), (vec![], Ok(())));
     assert!(server.listen(at).is_ok());
     sim.run_until_idle().unwrap();
-    assert!(goes_on.get(), "the other shard goes on");
+    assert!(goes_on.get(), "the other shard continues");
 }

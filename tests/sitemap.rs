@@ -1,5 +1,5 @@
-//! The promise: a page that only a sitemap names is found, and no sitemap can hurt. Files that
-//! sites really serve, then whole crawls in simulation, judged by the servers' log.
+//! A page that only a sitemap names is found, and no sitemap can do harm. First files that sites
+//! really serve are read, and then whole crawls in simulation are judged by the servers' log.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -17,7 +17,7 @@ use support::{Crawl, crawl, settings};
 
 // --- Files of the corpus ------------------------------------------------------------------------
 
-/// File, form, entries, the first and the last of them.
+/// A file, its form, the number of its entries, and the first and the last of them.
 type Case = (&'static str, Form, usize, &'static str, &'static str);
 
 #[rustfmt::skip]
@@ -67,7 +67,7 @@ const CASES: &[Case] = &[
         "http://www.example.com/catalog?item=83&desc=vacation_usa"),
 ];
 
-/// Our own.
+/// The cases of our own files.
 const OWN_CASES: &[Case] = &[
     (
         "own-index.xml",
@@ -86,7 +86,7 @@ const OWN_CASES: &[Case] = &[
     ),
 ];
 
-/// Sitemaps by name, and what they must list.
+/// Returns sitemaps by name, and what they must list.
 fn corpus() -> (BTreeMap<String, Vec<u8>>, &'static [Case]) {
     let found = corpus::find("sitemaps");
     let read = |path: PathBuf| {
@@ -129,7 +129,7 @@ fn the_corpus_reads_the_same_however_it_is_cut() {
     }
 }
 
-/// Bytes of the corpus' files changed, doubled and left out, in 20,000 ways.
+/// Bytes of the corpus files are changed, doubled and left out in 20,000 ways.
 #[test]
 fn no_damage_to_a_real_file_panics_or_depends_on_the_cut() {
     let mut rng = 0x9e37_79b9_7f4a_7c15u64;
@@ -171,7 +171,8 @@ fn spec(host_count: u32, page_count: u64) -> WebSpec {
     WebSpec { host_count, page_count, sitemap_fraction, orphan_fraction: 0.1, ..plain }
 }
 
-/// How often each URL was asked for, robots.txt and sitemaps aside; and these, by their paths.
+/// Returns how often each URL was requested without robots.txt and sitemaps, and how often these
+/// were, by their paths.
 fn requests(crawl: &Crawl) -> (BTreeMap<String, u32>, BTreeMap<String, u32>) {
     let (mut pages, mut sitemaps) = (BTreeMap::new(), BTreeMap::new());
     for entry in crawl.log.iter().filter(|entry| entry.path != "/robots.txt") {
@@ -184,7 +185,7 @@ fn requests(crawl: &Crawl) -> (BTreeMap<String, u32>, BTreeMap<String, u32>) {
     (pages, sitemaps)
 }
 
-/// Every page of the truth once, orphans among them, and nothing else.
+/// Asserts that every page of the truth was requested once, including orphans, and nothing else.
 fn assert_exact_with_orphans(spec: &WebSpec, crawl: &Crawl) -> usize {
     let web = Web::new(spec.clone()).expect("a sound spec");
     let (mut pages, _) = requests(crawl);
@@ -195,7 +196,7 @@ fn assert_exact_with_orphans(spec: &WebSpec, crawl: &Crawl) -> usize {
         assert_eq!(pages.remove(&url), Some(1), "{url}");
         orphan_count += usize::from(entry.place.kind == Kind::Orphan);
     }
-    assert!(pages.is_empty(), "asked for without being listed: {pages:?}");
+    assert!(pages.is_empty(), "pages were requested without being listed: {pages:?}");
     orphan_count
 }
 
@@ -210,7 +211,7 @@ fn pages_that_only_a_sitemap_names_are_fetched_once_each() {
     let (metrics, _) = merged(&crawl.reports);
     assert_eq!(metrics.count(Count::Sitemaps), sitemaps.len() as u64);
     let pages = Web::new(spec).expect("a sound spec").truth().expect("a truth").len();
-    assert_eq!(metrics.count(Count::Pages), pages as u64, "a sitemap is no page");
+    assert_eq!(metrics.count(Count::Pages), pages as u64, "a sitemap does not count as a page");
 }
 
 #[test]
@@ -228,16 +229,17 @@ fn tricks_in_sitemaps_end_bounded_and_the_honest_list_among_them_is_read() {
     let web = Web::new(spec).expect("a sound spec");
     let hosts = (0..6).filter(|host| web.graph().has_sitemap(*host)).count() as u64;
     let (_, sitemaps) = requests(&crawl);
-    // The index that lists itself is asked for once; the endless one three deep.
+    // The index that lists itself is requested once, and the endless one three levels deep.
     assert!(sitemaps.values().all(|count| *count == 1), "{sitemaps:?}");
     let endless = sitemaps.keys().filter(|path| path.contains("-endless-")).count() as u64;
     assert_eq!(endless, 3 * hosts);
-    // Orphans are listed on the next host, which the robots.txt of their own names.
+    // Orphans are listed on the next host, which the robots.txt of their own host names.
     assert_eq!(sitemaps.len() as u64, (1 + 4 + 3 + 1) * hosts);
     let (metrics, _) = merged(&crawl.reports);
-    // Of each host: two entities, as many strangers as a sitemap may list, and one on the lent one.
+    // Each host has these refused entries: two entities, as many foreign URLs as a sitemap may
+    // list, and one on the lent host.
     assert_eq!(metrics.count(Count::SitemapUrlsRefused), (2 + 50_000 + 1) * hosts);
-    // The rest of the flood, and the index below too many.
+    // These are the rest of the flood, and the index that is one level too deep.
     assert_eq!(metrics.count(Count::SitemapUrlsOverCap), (10_000 + 1) * hosts);
     assert!(crawl.log.iter().all(|entry| !entry.path.contains("behind-the-bomb")));
 }

@@ -1,6 +1,6 @@
-//! The store on a disk that fails, loses power and comes back. What it promised is judged by the
-//! bytes that are left: every record that was durable is whole and indexed, once; every closed file
-//! reads to its end and matches its index; nothing else was touched.
+//! The store on a disk that fails, loses power and comes back. The bytes that are left are the
+//! judge: every record that was reported durable is whole and indexed once, every closed file can
+//! be read to its end and matches its index, and nothing else was touched.
 
 use nephila::base::{Time, WallTime};
 use nephila::crawl::flow::Outcome;
@@ -63,8 +63,8 @@ fn settings() -> StoreSettings {
     StoreSettings { roll_bytes: 30_000, sync_bytes: 6_000, sync_ms: 40, ..Default::default() }
 }
 
-/// What a shard does with a store: pages at odd times, and another try when the disk fails. Pages
-/// that became durable, and log lines that did, are noted as promised.
+/// Uses a store as a shard does: pages come at irregular times, and a failed operation is tried
+/// again. Pages and log lines that became durable are noted as promised.
 #[derive(Clone, Default)]
 struct Promised {
     pages: Rc<RefCell<BTreeSet<usize>>>,
@@ -111,7 +111,7 @@ async fn crawl_some(world: SimWorld, first: usize, promised: Promised) {
             pages.borrow_mut().insert(n);
         });
         if n % 8 == 0 {
-            // After a failed sync the log itself says from where on it promises nothing.
+            // After a failed sync the log itself reports from which line on nothing is durable.
             has_failed |= log.sync().await.is_err();
             if !has_failed {
                 promised.line_count.set(n + 1 - first);
@@ -149,7 +149,7 @@ fn faulty() -> DiskFaults {
     }
 }
 
-/// Salvages as often as it takes, with the power cut in the middle now and then.
+/// Salvages until it succeeds. Sometimes the power is cut in the middle.
 fn restart(sim: &Sim) {
     for attempt in 0..50 {
         let world = sim.world(0);
@@ -168,7 +168,7 @@ fn restart(sim: &Sim) {
         }
         sim.crash([0]);
     }
-    panic!("no salvage ends");
+    panic!("the salvage never succeeds");
 }
 
 fn with_suffix(files: &BTreeMap<PathBuf, Vec<u8>>, suffix: &str) -> Vec<PathBuf> {
@@ -176,8 +176,8 @@ fn with_suffix(files: &BTreeMap<PathBuf, Vec<u8>>, suffix: &str) -> Vec<PathBuf>
     files.keys().filter(has).cloned().collect()
 }
 
-/// Every closed file reads to its end, every record is what was written, and the index says where.
-/// Gives the pages found, each once.
+/// Asserts that every closed file can be read to its end, that every record is what was written,
+/// and that the index says where it is. Returns the pages found, each once.
 fn judge(files: &BTreeMap<PathBuf, Vec<u8>>, context: &str) -> BTreeSet<usize> {
     let mut pages = BTreeSet::new();
     let warcs = with_suffix(files, ".warc.gz");
@@ -214,8 +214,8 @@ fn judge(files: &BTreeMap<PathBuf, Vec<u8>>, context: &str) -> BTreeSet<usize> {
     pages
 }
 
-/// Runs, cuts the power at a step of the seed's choice, and judges; whether all was closed before,
-/// and how many pages were promised.
+/// Runs, cuts the power at a step that the seed chooses, and judges. Returns whether everything was
+/// closed before the cut, and how many pages were promised.
 fn run_and_crash(seed: u64, faults: DiskFaults) -> (bool, usize) {
     let whole = Sim::new(seed);
     whole.set_disk_faults(faults);
@@ -240,9 +240,14 @@ fn run_and_crash(seed: u64, faults: DiskFaults) -> (bool, usize) {
     assert_eq!(files[Path::new("warc/notes.txt")], b"the operator's");
     let found = judge(&files, &context);
     let pages = promised.pages.borrow().clone();
-    assert!(found.is_superset(&pages), "{context}: durable, and gone: {:?}", &pages - &found);
+    assert!(
+        found.is_superset(&pages),
+        "{context}: these were durable and are lost: {:?}",
+        &pages - &found
+    );
 
-    // The next life goes on beside the last, and the log behind its last good line.
+    // The next run writes beside the last one's files, and continues the log after its last good
+    // line.
     let next = Promised::default();
     sim.block_on(crawl_some(sim.world(0), 1_000, next.clone())).unwrap();
     sim.crash([0]);
@@ -264,7 +269,10 @@ fn run_and_crash(seed: u64, faults: DiskFaults) -> (bool, usize) {
 #[test]
 fn after_a_power_cut_anywhere_every_durable_record_is_whole_and_indexed() {
     let ends: Vec<_> = (0..400).map(|seed| run_and_crash(seed, DiskFaults::default())).collect();
-    assert!(ends.iter().filter(|(was_closed, _)| *was_closed).count() < 40, "cut under way");
+    assert!(
+        ends.iter().filter(|(was_closed, _)| *was_closed).count() < 40,
+        "most cuts come before the end"
+    );
     assert!(ends.iter().filter(|(_, promised)| *promised > 10).count() > 100, "with promises");
 }
 
@@ -285,7 +293,7 @@ fn a_failing_disk_that_keeps_its_power_costs_no_page() {
         assert!(with_suffix(&sim.files(), ".open").is_empty());
         sim.crash([0]);
         let context = format!("seed {seed}, after a cut");
-        assert_eq!(judge(&sim.files(), &context).len(), PAGE_COUNT, "closed is durable");
+        assert_eq!(judge(&sim.files(), &context).len(), PAGE_COUNT, "closed files are durable");
     }
 }
 
@@ -307,7 +315,7 @@ fn a_failed_sync_is_never_taken_for_success() {
             let failed = StoreError::Disk { doing: "sync WARC file", error: EIO };
             assert_eq!(store.sync().await, Err(failed.clone()));
             assert_eq!((store.synced_through(), store.failure()), (0, Some(failed.clone())));
-            assert_eq!(store.sync().await, Err(failed), "asked again it says the same");
+            assert_eq!(store.sync().await, Err(failed), "a second sync fails in the same way");
             store.recover().await.unwrap();
             store.durable(&last.unwrap()).await;
         })
@@ -318,7 +326,7 @@ fn a_failed_sync_is_never_taken_for_success() {
     }
 }
 
-/// Pages that come faster than an append ends: there is always something to write.
+/// Pages come faster than an append ends, so there is always something to write.
 #[test]
 fn a_store_that_is_never_idle_is_synced_in_time_all_the_same() {
     let sim = Sim::new(3);
@@ -371,11 +379,15 @@ fn a_flipped_bit_in_a_file_left_open_is_found_and_what_is_before_it_kept() {
         let path = with_suffix(&sim.files(), ".open").remove(0);
         sim.flip_bit(&path);
         let salvaged = sim.block_on(salvage(&world, |_| true)).unwrap().unwrap();
-        // A few bits of a gzip member mean nothing: its time, its flags that nobody reads.
+        // A few bits of a gzip member have no meaning: its time, and flags that nobody reads.
         assert!(salvaged[0].damage.is_some() || salvaged[0].cut_bytes == 0, "seed {seed}");
         if salvaged[0].name.is_some() {
             let found = judge(&sim.files(), &format!("seed {seed}"));
-            assert_eq!(found, (0..found.len()).collect(), "seed {seed}: all before the damage");
+            assert_eq!(
+                found,
+                (0..found.len()).collect(),
+                "seed {seed}: all pages before the damage are found"
+            );
         }
     }
 }
@@ -431,7 +443,7 @@ fn links_out_of_the_directory_are_not_followed_on_a_real_disk() {
 
     assert_eq!(std::fs::read(&victim).unwrap(), b"not ours");
     let names: Vec<_> = std::fs::read_dir(outside.path()).unwrap().collect();
-    assert_eq!(names.len(), 1, "nothing was made there");
+    assert_eq!(names.len(), 1, "no file was created there");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Queues on disk: whole crawls that keep hardly a URL in RAM, judged by the servers' log.
+//! Queues on disk: whole crawls that keep hardly any URL in RAM, judged by the servers' log.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn crawl(plan: &CrawlPlan, prepare: impl FnOnce(&Sim)) -> Crawl {
     crawl_with(plan, prepare).expect("a crawl that ends")
 }
 
-/// Every page of a web in which nothing fails was asked for once, nothing else was.
+/// Asserts that every page of a web without failures was requested once, and nothing else.
 fn assert_each_once(spec: &WebSpec, crawl: &Crawl) {
     let web = Web::new(spec.clone()).expect("a sound spec");
     let mut counts = support::page_counts(spec, crawl);

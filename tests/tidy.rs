@@ -1,6 +1,6 @@
-//! The house rules that a machine can check: rooms, where glommio and unsafe may be, sizes, and
-//! names for bounds. Each rule is a function from a file to its breaches, tried first on a planted
-//! breach, so that a rule that finds nothing is known to look.
+//! The house rules that a program can check: rooms, where glommio and unsafe code may be, sizes,
+//! and names for bounds. Each rule is a function from a file to its breaches. Each is tried on a
+//! planted breach first, to prove that it can find one.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use code::without_comments_and_texts;
 /// The rooms of the house in their order, as in `src/lib.rs`: a room imports only from rooms before
 /// it. A new top-level module gets its place here.
 const ROOMS: &[&str] = &["sys", "base", "io", "proto", "crawl", "shard", "engine", "lab", "cli"];
-/// In these rooms a module imports none of its neighbours but the ones named.
+/// In these rooms a module imports none of its neighbours except the ones named here.
 const NEIGHBOURS: &[(&str, &[&str])] =
     &[("proto", &["url"]), ("crawl", &["flow", "config", "metrics"])];
-/// All that the referee may use of the crate: it shares no code with what it judges.
+/// The only parts of the crate that the referee may use: it shares no code with what it judges.
 const REFEREE: &str = "src/lab/audit/";
 const REFEREE_USES: &[&str] = &["base"];
 
@@ -36,7 +36,7 @@ const RULES: &[Rule] = &[
     bounds_explained,
 ];
 
-/// One file: its path from the repository's root, its text, and its code alone.
+/// A file: its path from the repository's root, its text, and its code without comments.
 struct Source {
     path: String,
     text: String,
@@ -49,12 +49,12 @@ impl Source {
         Source { path: path.to_owned(), text: text.to_owned(), code }
     }
 
-    /// The room that it belongs to; `None` outside `src`.
+    /// Returns the room that the file belongs to, or `None` outside `src`.
     fn room(&self) -> Option<&str> {
         self.part(0)
     }
 
-    /// The module of its room that it belongs to; `None` for the room's own file.
+    /// Returns the module of its room that the file belongs to, or `None` for the room's own file.
     fn module(&self) -> Option<&str> {
         self.part(1).filter(|name| *name != "mod")
     }
@@ -162,7 +162,7 @@ fn nothing_unfinished(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Every bound says what happens at it, or stands directly under one that does.
+/// Every bound has a comment that says what happens at it, or is directly under one that has.
 fn bounds_explained(source: &Source) -> Vec<String> {
     if source.path != "src/base/limits.rs" {
         return Vec::new();
@@ -185,9 +185,9 @@ fn place_of(room: &str) -> Option<usize> {
     ROOMS.iter().position(|name| *name == room)
 }
 
-/// The first two names of each path that begins with `crate`, with its line: those of
-/// `crate::room::module`, and of each part of `use crate::{room::module, ...}` and of
-/// `use crate::room::{module, ...}`.
+/// Returns the first two names of each path that begins with `crate`, with its line: those of
+/// `crate::room::module`, and of each part of `use crate::{room::module, ...}` and of `use
+/// crate::room::{module, ...}`.
 fn crate_paths(code: &str) -> Vec<(usize, Vec<String>)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices("crate::") {
@@ -205,7 +205,8 @@ fn crate_paths(code: &str) -> Vec<(usize, Vec<String>)> {
     found
 }
 
-/// The paths that a text begins with, up to a depth: one, or those of a group in braces.
+/// Returns the paths that a text begins with, up to a depth: one path, or those of a group in
+/// braces.
 fn paths_of(text: &str, depth: usize) -> Vec<Vec<String>> {
     if depth == 0 {
         return vec![Vec::new()];
@@ -224,7 +225,8 @@ fn paths_of(text: &str, depth: usize) -> Vec<Vec<String>> {
     rests.into_iter().map(|rest| [vec![name.to_owned()], rest].concat()).collect()
 }
 
-/// The parts of a `use` group, each from its first letter on, up to the brace that ends it.
+/// Returns the parts of a `use` group, each from its first letter on, up to the brace that ends the
+/// group.
 fn parts_of_group(group: &str) -> Vec<&str> {
     let mut parts = vec![group.trim_start()];
     let mut depth = 0;
@@ -279,7 +281,8 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<Source>) {
     }
 }
 
-/// Files of results that a text names, from `perf/` on. A figure without its file is a rumour.
+/// Returns the files of results that a text names, from `perf/` on. A figure without its file
+/// cannot be checked.
 fn results_named(text: &str) -> Vec<&str> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "-_./".contains(letter);
     let starts = text.match_indices("results/2").map(|(at, _)| &text[at..]);

@@ -1,5 +1,5 @@
-//! What a crawl says of itself over several runs, against what its server saw and what its files
-//! hold: totals, URLs to come, and a log without alarm.
+//! What a crawl reports about itself over several runs, compared with what its server saw and what
+//! its files hold: totals, URLs to come, and a log without warnings.
 
 #![allow(clippy::disallowed_methods)] // waits for processes, in real time
 
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const LINKED_COUNT: usize = 250;
-/// The first page and those that it links to.
+/// The number of pages: the first page and those that it links to.
 const PAGE_COUNT: usize = 1 + LINKED_COUNT;
 
-/// A site whose first page links to all others, so that what is to come is known at once.
+/// A site whose first page links to all others, so that all URLs to come are known at once.
 fn wide_site() -> Server {
     Server::start(|_, path, _| match path {
         "/robots.txt" => answer("404 None", ""),
@@ -32,7 +32,7 @@ fn wide_site() -> Server {
     })
 }
 
-/// One run of the crawl, its output in files.
+/// One run of the crawl, with its output in files.
 struct Run {
     child: Child,
     place: PathBuf,
@@ -55,14 +55,14 @@ impl Run {
         command.args(["--allow-private", "--contact", "http://crawler.test/", "--delay-ms", "5"]);
         command.args(["--set", "sync_ms=20", "--set", "journal_sync_ms=10"]);
         command.args(["--set", "checkpoint_seconds=1", "--set", "slow_host_factor=0"]);
-        // Any system allows as many open files.
+        // Every system allows this number of open files.
         command.args(["--set", "fetch_slots=16", "--set", "keep_alive_count_max=16"]);
         command.args(arguments).env_remove("NEPHILA_LOG").stdin(Stdio::null());
         command.stdout(file("json")).stderr(file("err"));
         Run { child: command.spawn().expect("a process"), place }
     }
 
-    /// Waits until the server was asked for so many pages.
+    /// Waits until this many pages were requested from the server.
     fn wait_for(&self, server: &Server, count: usize, asked: &mut Vec<String>) {
         let begun = Instant::now();
         while asked.len() < count {
@@ -83,7 +83,7 @@ impl Run {
         self.end()
     }
 
-    /// Waits for its end: the summary, and what it said.
+    /// Waits for the end of the run. Returns its summary and its log.
     fn end(mut self) -> (Value, String) {
         let begun = Instant::now();
         while self.child.try_wait().expect("a process").is_none() {
@@ -100,7 +100,7 @@ impl Run {
     }
 }
 
-/// The pages that the indexes of all runs name, each once, and how many WARC files there are.
+/// Returns the pages that the indexes of all runs name, each once, and the number of WARC files.
 fn stored(place: &Path) -> (BTreeSet<String>, usize) {
     let (mut pages, mut file_count) = (BTreeSet::new(), 0);
     for entry in fs::read_dir(place.join("crawl/warc")).expect("a folder") {
@@ -120,7 +120,7 @@ fn stored(place: &Path) -> (BTreeSet<String>, usize) {
     (pages, file_count)
 }
 
-/// The number that stands before `words`.
+/// Returns the number before `words`.
 #[track_caller]
 fn number_before(said: &str, words: &str) -> usize {
     let at = said.find(words).unwrap_or_else(|| panic!("{words:?} is not in {said}"));
@@ -128,7 +128,8 @@ fn number_before(said: &str, words: &str) -> usize {
     number.replace(',', "").parse().unwrap_or_else(|_| panic!("{number:?} before {words:?}"))
 }
 
-/// A run that is killed may leave a connection on which nothing was asked: that has no path.
+/// Leaves out connections without a request, which a run that is killed may leave. They have no
+/// path.
 fn distinct(asked: &[String]) -> usize {
     asked.iter().filter(|asked| asked.contains('/')).collect::<BTreeSet<_>>().len()
 }
@@ -154,9 +155,13 @@ fn totals_over_a_stop_and_another_core_count_are_exact() {
     let runs = [&one, &two, &three];
     let (stored, file_count) = stored(place);
     assert_eq!(stored.len(), PAGE_COUNT);
-    assert_eq!(asked.len(), PAGE_COUNT, "a clean stop makes nothing be asked for twice");
+    assert_eq!(asked.len(), PAGE_COUNT, "after a clean stop no page is requested twice");
     assert_eq!(three["total"]["pages"], PAGE_COUNT);
-    assert_eq!(runs.map(pages).iter().sum::<usize>(), PAGE_COUNT, "what each run says of itself");
+    assert_eq!(
+        runs.map(pages).iter().sum::<usize>(),
+        PAGE_COUNT,
+        "the sum of what the runs report"
+    );
     assert_eq!(
         (&three["total"]["runs"], &three["total"]["runs_cut_short"]),
         (&3.into(), &0.into())
@@ -197,7 +202,7 @@ fn after_a_kill_pages_and_urls_to_come_are_exact_and_nothing_is_said_in_alarm() 
     let had = number_before(&said, " pages from 2 runs so far");
     assert_eq!(had + pages(&three), PAGE_COUNT);
     assert_eq!(three["total"]["pages"], PAGE_COUNT);
-    assert_eq!(stored(place).0.len(), PAGE_COUNT, "by the indexes of all runs");
+    assert_eq!(stored(place).0.len(), PAGE_COUNT, "the indexes of all runs name every page");
     assert_eq!(
         (&three["total"]["runs"], &three["total"]["runs_cut_short"]),
         (&3.into(), &2.into())
@@ -207,7 +212,7 @@ fn after_a_kill_pages_and_urls_to_come_are_exact_and_nothing_is_said_in_alarm() 
         "{said}"
     );
     for alarm in ["WARN", "ERROR"] {
-        assert!(!said.contains(alarm), "a kill and a restart are ordinary: {said}");
+        assert!(!said.contains(alarm), "a kill and a restart must not cause a warning: {said}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The promise: what a browser would ask for is what we ask for. Every case of the WHATWG suite
-//! runs, also those whose outcome is another scheme: these must be refused, never mistaken.
+//! The crawler requests what a browser would request. Every case of the WHATWG suite runs,
+//! including those that lead to another scheme: these must be refused and never mistaken for http.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -13,7 +13,7 @@ fn rfc_every_whatwg_case_resolves_as_in_a_browser() {
     let cases: Vec<Value> = serde_json::from_str(&text).expect("the corpus is JSON");
     let (mut fetchable, mut refused, mut other_scheme) = (0, 0, 0);
     let mut wrong = Vec::new();
-    // Strings between the cases are remarks.
+    // Strings between the cases are comments.
     assert!(cases.iter().all(|case| case.is_object() || case.is_string()));
     for case in cases.iter().filter(|case| case.is_object()) {
         let input = case["input"].as_str().expect("every case has an input");
@@ -38,16 +38,18 @@ fn rfc_every_whatwg_case_resolves_as_in_a_browser() {
     assert_eq!((fetchable, refused, other_scheme), expected, "cases that ran");
 }
 
-/// Why we differ from crawler-commons' BasicURLNormalizer, where we do.
+/// Why our result differs from that of crawler-commons' BasicURLNormalizer, where it does.
 #[derive(Clone, Copy)]
 enum Difference {
-    /// `//` in a path is kept: archives and proxies carry whole URLs in theirs.
+    /// `//` in a path is kept, because archives and proxies have whole URLs in their paths.
     Slashes,
-    /// `b=` stays `b=`, and `=1` is kept: both reach the server's program as something else.
+    /// `b=` stays `b=`, and `=1` is kept, because the server's program reads them as something else
+    /// than `b` or nothing.
     EmptyValueOrKey,
-    /// Only http and https, and only with a host: refused.
+    /// A URL that is not http or https, or that has no host, is refused.
     OtherSchemeOrNoHost,
-    /// `foo.com/` is a path to us; guessing a scheme is for whoever reads seeds typed by hand.
+    /// `foo.com/` is a path for our parser. Guessing a scheme is left to the reader of seeds that
+    /// people type.
     NoScheme,
 }
 
@@ -107,8 +109,8 @@ fn full_params(url: &str) -> String {
     format!("{path}?{}", params.join("&"))
 }
 
-/// `weird, normal`, the first perhaps in quotes; `None` for comments and empty lines. Anything else
-/// is a failure.
+/// Reads a line `weird, normal`, where the first may be in quotes. The result is `None` for
+/// comments and empty lines. Anything else is a failure.
 fn csv_case(line: &str) -> Option<(String, String)> {
     if line.trim().is_empty() || line.starts_with('#') {
         return None;
@@ -119,7 +121,7 @@ fn csv_case(line: &str) -> Option<(String, String)> {
     Some((weird, normal.trim().to_owned()))
 }
 
-/// A base of another scheme never lends anything to an http(s) result: such cases stand alone.
+/// A base of another scheme never gives anything to an http(s) result, so such cases need no base.
 fn resolve(input: &str, base: Option<&str>) -> Result<Url, UrlError> {
     match base.map(Url::parse) {
         Some(Ok(base)) => base.join(input),
@@ -136,7 +138,7 @@ fn without_user_and_fragment(href: &str) -> String {
     format!("{scheme}://{host}{target}")
 }
 
-/// A file of test data, and whether it is the corpus'.
+/// Returns a file of test data, and whether it belongs to the corpus.
 fn corpus_text(name: &str) -> (String, bool) {
     let found = corpus::find(name);
     (std::fs::read_to_string(&found.path).expect("a file of text"), found.is_whole)

@@ -1,5 +1,5 @@
-//! What a shard says it waits for, against what the servers do: in simulation, stopped while it
-//! waits.
+//! What a shard reports that it waits for, compared with what the servers do, in simulated crawls
+//! that are stopped while they wait.
 
 #[path = "support/scripted.rs"]
 mod scripted;
@@ -14,7 +14,7 @@ use scripted::{Act, Asked, body, page, serve};
 use std::time::Duration;
 use support::{settings, url};
 
-/// How things stand after so long.
+/// Returns what the shards report after this time.
 fn after(
     span: Duration,
     settings: Settings,
@@ -71,7 +71,7 @@ fn an_open_breaker_is_told_with_the_time_of_the_next_request() {
         retry_count_max: 10,
         ..settings()
     };
-    // None of them is answered: it is not one URL that fails.
+    // No URL of the host is answered, so the host fails and not one URL.
     let seeds = ["http://10.0.0.1/a", "http://10.0.0.1/b", "http://10.0.0.1/c"];
     let script = |asked: &Asked| match asked.path.as_str() {
         "/robots.txt" => body("404 None", ""),

@@ -1,4 +1,4 @@
-//! The archive's promise: what was received is read back bit by bit, by our reader and by others'.
+//! What was received is read back from the archive bit by bit, by our reader and by others.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -17,7 +17,7 @@ const AT: WallTime = WallTime(1_767_225_599_000_000_000);
 
 const TRAILERS: &str = "X-Trailer: t\r\n";
 
-/// xorshift: the same numbers in every run.
+/// An xorshift generator, which gives the same numbers in every run.
 struct Seeded(u64);
 
 impl Seeded {
@@ -47,7 +47,8 @@ struct Response {
     coded: bool,
 }
 
-/// Every second response is chunked, and ends with `trailers`; with `None` there, none is.
+/// Returns the responses. Every second one is chunked and ends with `trailers`; if that is `None`,
+/// none is chunked.
 fn responses(trailers: Option<&str>) -> Vec<Response> {
     let mut seeded = Seeded(0x9e37_79b9_7f4a_7c15);
     let mut all = Vec::new();
@@ -67,7 +68,7 @@ fn responses(trailers: Option<&str>) -> Vec<Response> {
             head.push_str("Transfer-Encoding: chunked\r\n\r\n");
             body = chunks(&payload, trailers, &mut seeded);
             if truncated.is_some() {
-                // Cut inside the data of the first chunk.
+                // The body is cut inside the data of the first chunk.
                 let start = body.iter().position(|byte| *byte == b'\n').unwrap() + 1;
                 let kept = (body.len() - start).min(3);
                 body.truncate(start + kept);
@@ -97,7 +98,7 @@ fn chunks(payload: &[u8], trailers: &str, seeded: &mut Seeded) -> Vec<u8> {
     body
 }
 
-/// A file of all kinds of records.
+/// Writes a file with all kinds of records.
 fn archive(level: u8, block_digest: bool, responses: &[Response]) -> Vec<u8> {
     let mut seeded = Seeded(77);
     let mut writer = RecordWriter::new(level, block_digest);
@@ -231,8 +232,8 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         let mut bad = file.clone();
         bad[at] ^= 1 << (at % 8);
         let read: Result<Vec<_>, _> = records(&bad).collect();
-        // gzip's time, hint and system bytes carry nothing and have no checksum; a set header flag
-        // that shifts the data is found by what follows.
+        // gzip's time, hint and system bytes have no meaning and no checksum. A header flag that is
+        // set wrongly shifts the data, so what follows reveals it.
         if let Ok(read) = read {
             assert!(read == good, "bit flipped at {at} went unseen");
         }
@@ -294,8 +295,8 @@ fn warcio_reads_and_checks_our_files() {
     let Some(python) = python_with("warcio") else { return };
     let dir = tempfile::tempdir().unwrap();
     for level in [0, 6] {
-        // warcio digests bodies with their transfer coding, against WARC 1.1, so its
-        // own check can only pass where there is none.
+        // warcio computes digests of bodies with their transfer coding, against WARC 1.1, so its
+        // own check can only pass if there is none.
         let plain = dir.path().join(format!("plain-{level}.warc.gz"));
         std::fs::write(&plain, archive(level, true, &responses(None))).unwrap();
         let check = Command::new(&python)
@@ -307,7 +308,7 @@ fn warcio_reads_and_checks_our_files() {
         assert!(check.status.success(), "{said}");
         assert!(said.contains("digest pass") && !said.contains("failed"), "{said}");
 
-        // Nor does it know trailers.
+        // warcio does not know trailers either.
         let responses = responses(Some(""));
         let chunked = dir.path().join(format!("chunked-{level}.warc.gz"));
         std::fs::write(&chunked, archive(level, false, &responses)).unwrap();

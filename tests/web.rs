@@ -1,5 +1,5 @@
-//! The synthetic web keeps its promises: one spec, one web; and its truth is what its pages say, by
-//! a reader that knows nothing of how they were made.
+//! The synthetic web is a function of its spec. Its truth is what its pages say, according to a
+//! reader that does not know how they were made.
 
 use nephila::base::{Time, oneshot};
 use nephila::io::ring::{Care, RingWorld, Wake};
@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use url::Url;
 
-/// The busy URLs of a web are not busy at this time of their period, for the seeds used here.
+/// A time in the period of a web's busy URLs at which they are not busy, for the seeds used here.
 const QUIET: u64 = 1_000_000;
 
 struct Response {
@@ -37,7 +37,8 @@ fn raw(web: &Web, url: &Url, now: Time) -> Vec<u8> {
     out
 }
 
-/// Asks until it is not told to come back, as the Retry-After says.
+/// Repeats a request, after the wait in Retry-After, until the answer does not ask for another
+/// wait.
 fn fetch(web: &Web, url: &Url) -> Response {
     let mut seconds = QUIET;
     loop {
@@ -78,7 +79,8 @@ fn unchunk(mut rest: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Hrefs of a page by the crudest means: comments and scripts out, then every `href=`.
+/// Finds the hrefs of a page in the crudest way: comments and scripts are removed, and then every
+/// `href=` counts.
 fn hrefs(html: &str) -> Vec<String> {
     let mut text = html.to_owned();
     for (open, close) in [("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>")] {
@@ -99,7 +101,8 @@ fn hrefs(html: &str) -> Vec<String> {
     links
 }
 
-/// Without fragment and tracking, which is all that these links differ by once they are parsed.
+/// Removes the fragment and tracking parameters, which is all that these links differ by once they
+/// are parsed.
 fn normal(mut url: Url) -> String {
     url.set_fragment(None);
     if let Some(query) = url.query().map(str::to_owned) {
@@ -124,7 +127,7 @@ fn robots(web: &Web, url: &Url) -> Robots {
     }
 }
 
-/// A crawl with no scheduler: every URL once, with robots.txt, redirects and errors obeyed.
+/// A crawl without a scheduler: every URL once, with robots.txt, redirects and errors obeyed.
 fn crawl(web: &Web) -> BTreeMap<String, Expect> {
     let mut outcomes = BTreeMap::new();
     let mut rules: HashMap<String, Robots> = HashMap::new();
@@ -210,7 +213,7 @@ fn duplicates_of_the_truth_have_equal_bodies() {
     assert!(exact > 50 && near > 50, "{exact} exact, {near} near");
 }
 
-/// What a reader sees, by the crudest means: all between tags.
+/// Returns the text that a reader sees, in the crudest way: everything between tags.
 fn visible_text(html: &str) -> String {
     let body = &html[html.find("<nav>").unwrap()..];
     body.split('<').map(|piece| piece.split_once('>').map_or("", |(_, text)| text)).collect()
@@ -326,7 +329,8 @@ fn pages_are_written_fast() {
     }
 }
 
-/// Fetches pages of one host over one connection and compares each with the brain's own bytes.
+/// Fetches pages of one host over one connection, and compares each with the bytes that the web's
+/// brain makes.
 async fn fetch_over_ring(
     world: RingWorld,
     web: Rc<Web>,

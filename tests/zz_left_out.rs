@@ -1,5 +1,5 @@
-//! The last of the test binaries, by its name: it tells what the others had to do without. It has
-//! no harness, so what it prints is seen in any run.
+//! This is the last of the test binaries, by its name. It lists what the others had to run without.
+//! It has no harness, so its output is always shown.
 
 #[path = "support/corpus.rs"]
 mod corpus;
@@ -7,7 +7,7 @@ mod corpus;
 use std::collections::BTreeMap;
 
 fn main() {
-    // Programs that collect tests ask for a list; there is none.
+    // Programs that collect tests ask for a list. There are none to list.
     if std::env::args().any(|argument| argument == "--list") {
         return;
     }
@@ -25,9 +25,7 @@ fn main() {
     }
     for (what, mut tests) in left_out {
         tests.sort();
-        println!(
-            "\nThese tests did without {what}, and asserted less (CONTRIBUTING.md says more):"
-        );
+        println!("\nThese tests ran without {what}, and checked less (CONTRIBUTING.md says more):");
         tests.iter().for_each(|test| println!("  {test}"));
     }
 }

@@ -1,9 +1,9 @@
-//! What the micro-benches have in common.
+//! Helpers of the micro-benches.
 
 use criterion::Criterion;
 use std::time::Duration;
 
-/// Two seconds each: a whole file takes less than a minute.
+/// Each bench measures for two seconds, so a whole file takes less than a minute.
 pub fn short() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(500))

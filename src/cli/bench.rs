@@ -1,4 +1,4 @@
-//! `nephila bench`: a suite by its name, and its report.
+//! `nephila bench`: runs the suite that the operator named, and prints or files its report.
 
 use super::crawl::{signals, watching};
 use super::flags::{BenchFlags, Course, Draw};
@@ -26,7 +26,7 @@ pub fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     let report = report?;
     if let Some(folder) = &flags.file {
         for path in report.file(folder).map_err(failed)? {
-            say(&format!("filed: {}\n", path.display()));
+            say(&format!("report written: {}\n", path.display()));
         }
     }
     let shown = if flags.json { json_line(&report.json()).map_err(failed)? } else { report.text() };
@@ -34,7 +34,8 @@ pub fn bench(flags: &BenchFlags) -> Result<(), Failure> {
     report.failures.first().map_or(Ok(()), |failure| Err(Failure::Failed(failure.clone())))
 }
 
-/// A part of the crawler, alone. As a crawl does, it makes memory ready first if it shall.
+/// Measures one part of the crawler alone. Like a crawl, it first makes memory ready if the setting
+/// `ready_memory_mb` says so.
 fn bench_part(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
     memory::make_ready(flags.ready_memory_mb().map_err(usage)? << 20);
     match flags.suite {
@@ -72,7 +73,7 @@ fn bench_frontier(flags: &BenchFlags, dir: &Path) -> Result<Report, Failure> {
     let host_count = flags.hosts.unwrap_or(1_000_000);
     let plan = frontier::Plan {
         url_count: flags.urls,
-        // The first URLs bring the hosts.
+        // Each host comes with one of the first URLs, so there cannot be more hosts than URLs.
         host_count: host_count.min(u32::try_from(flags.urls).unwrap_or(u32::MAX)),
         memory_mb: flags.memory,
         core: flags.cores().map_err(usage)?.1.first().copied(),
@@ -103,7 +104,7 @@ fn bench_hosts(flags: &BenchFlags) -> Result<Report, Failure> {
     Ok(parts::hosts_report(&marks, &command()))
 }
 
-/// As it can be typed again.
+/// Returns the command line of this run, for the report.
 fn command() -> String {
     std::env::args().skip(1).fold("nephila".to_owned(), |all, word| all + " " + &word)
 }

@@ -1,4 +1,5 @@
-//! `nephila crawl`: flags and seeds to the engine, what came of it to a table and an exit code.
+//! `nephila crawl`: passes flags and seeds to the engine, and turns the result into a table and an
+//! exit code.
 
 use super::flags::CrawlFlags;
 use super::{Failure, failed, print_out, say, usage};
@@ -22,7 +23,7 @@ pub fn crawl(flags: &CrawlFlags) -> Result<(), Failure> {
         && let Some(url) = seeds.iter().find(|url| is_public(url))
     {
         return Err(Failure::Usage(format!(
-            "{url} is a public host, and its webmaster must be able to reach you: add \
+            "{url} is on a public host, and its webmaster must be able to reach you: add \
              `--contact URL` (or an e-mail address), or `contact = \"URL\"` in the configuration"
         )));
     }
@@ -60,25 +61,26 @@ fn seeds(flags: &CrawlFlags, settings: &Settings) -> Result<Vec<Url>, Failure> {
         say(&format!("nephila: and {more} more\n"));
     }
     if seeds.urls().is_empty() && !flags.resume {
-        let what = "no seed to start from: name URLs, or files of them with --seeds";
+        let what = "there is no seed to start from: give URLs, or files of URLs with --seeds";
         return Err(Failure::Usage(what.to_owned()));
     }
     Ok(seeds.into_urls())
 }
 
-/// From here on signals do not end the process but are read, so all threads must start later.
+/// Blocks the signals that would end the process, so that the crawl can read them instead. All
+/// threads must start after this call, because they inherit the blocked signals.
 pub fn signals() -> Result<Signals, Failure> {
     let hangup = || {
         tracing::info!(
-            "SIGHUP is ignored: there is no controlling terminal that could have gone, and \
-             settings cannot be read again yet; SIGTERM ends the process"
+            "SIGHUP is ignored: the process has no controlling terminal that could be closed, and \
+             nephila cannot reload settings yet; send SIGTERM to end the process"
         );
     };
     Signals::block(Duration::from_millis(SECOND_SIGNAL_MS), hangup)
-        .map_err(|number| Failure::Failed(format!("signals: system error {number}")))
+        .map_err(|number| Failure::Failed(format!("cannot block signals: system error {number}")))
 }
 
-/// Prints progress as reports come in.
+/// Returns a function that prints progress whenever it is given reports, unless `quiet`.
 pub fn watching(quiet: bool) -> impl FnMut(&[metrics::Report]) {
     let now = || Time(process::monotonic_ns());
     let mut progress = Progress::new(process::is_terminal(&io::stderr()), now());
@@ -89,7 +91,8 @@ pub fn watching(quiet: bool) -> impl FnMut(&[metrics::Report]) {
     }
 }
 
-/// Table on stderr, object on stdout, and what the exit code shall be.
+/// Prints the summary as a table on stderr and, if `json`, as an object on stdout. The result
+/// decides the exit code.
 pub fn conclude(summary: &Summary, json: bool) -> Result<(), Failure> {
     if process::is_terminal(&io::stderr()) {
         say(Progress::CLEAR);

@@ -1,5 +1,5 @@
-//! `nephila demo`: a synthetic web, a polite crawl of it, and the referee's word on it by what the
-//! web's servers logged. Nothing to set.
+//! `nephila demo`: starts a synthetic web, crawls it politely, and lets the referee judge the crawl
+//! by the log of the web's servers. The web and the crawl have no options.
 
 use crate::crawl::config::{Settings, Stay};
 use crate::crawl::metrics::Report;
@@ -11,10 +11,11 @@ use crate::sys::process::Signals;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Ten URLs a host at one a second: the crawl takes little more than as many seconds.
+/// With ten URLs per host and one request per second, the crawl takes little more than ten seconds.
 const HOST_COUNT: u32 = 600;
 const PAGE_COUNT: u64 = 6_000;
-/// Fewer than a crawl's own default: the third retry would keep the demo waiting for half a minute.
+/// This is less than the default of a crawl, because the third retry would make the demo wait for
+/// half a minute.
 const RETRY_COUNT_MAX: u8 = 2;
 
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub enum DemoError {
     Audit(AuditError),
 }
 
-/// A synthetic web that stands, and the crawl that is about to begin.
+/// A synthetic web that is running, and the crawl of it that has not begun yet.
 pub struct Demo {
     stand: Stand,
     settings: Settings,
@@ -37,8 +38,8 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Starts the synthetic web. What its servers see, and what should be fetched of it, is written
-    /// into `out`, beside the crawl.
+    /// Starts the synthetic web. The log of its servers and the list of what a crawl should fetch
+    /// are written into `out`, beside the crawl.
     pub fn start(out: &Path) -> Result<Demo, DemoError> {
         let spec = WebSpec {
             host_count: HOST_COUNT,
@@ -66,7 +67,7 @@ impl Demo {
         Ok(Demo { stand, settings, seed, out: out.to_owned(), log, truth })
     }
 
-    /// One sentence for the operator.
+    /// Returns one line that tells the operator what is crawled, and how fast.
     pub fn about(&self) -> String {
         format!(
             "a synthetic web of {HOST_COUNT} hosts and {PAGE_COUNT} URLs, from {}, at most one \
@@ -75,8 +76,8 @@ impl Demo {
         )
     }
 
-    /// Crawls, and has the referee judge the crawl by the web's log; an interrupted one without
-    /// regard to what it has not fetched.
+    /// Crawls, and lets the referee judge the crawl by the web's log. For an interrupted crawl the
+    /// referee does not check whether everything was fetched.
     pub fn crawl(
         self,
         signals: Option<&Signals>,
@@ -101,7 +102,7 @@ impl fmt::Display for DemoError {
             DemoError::Stand(error) => write!(out, "{error}"),
             DemoError::Seed(error) => write!(out, "{error}"),
             DemoError::Engine(error) => write!(out, "{error}"),
-            DemoError::Directory(error) => write!(out, "cannot make the directory: {error}"),
+            DemoError::Directory(error) => write!(out, "cannot create the directory: {error}"),
             DemoError::Audit(error) => write!(out, "{error}"),
         }
     }

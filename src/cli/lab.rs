@@ -14,13 +14,13 @@ use crate::lab::web::Stand;
 use crate::sys::process;
 use std::path::PathBuf;
 
-/// How often a command that waits looks for a signal.
+/// How long `web` waits for a signal before it checks again.
 const SIGNAL_WAIT_MS: u32 = 200;
 
 pub fn web(flags: &WebFlags) -> Result<(), Failure> {
     let (spec, plan) = flags.stand().map_err(Failure::Usage)?;
     let signals = signals()?;
-    // As many as the system gives.
+    // A lower limit is no error: the web then serves as many connections as the system allows.
     let _ = process::raise_open_files(WEB_OPEN_FILE_COUNT);
     if spec.hostile {
         say(&crate::lab::web::hostile::table());
@@ -82,11 +82,12 @@ fn stops(flags: &AuditFlags, dir: Option<&CrawlDir>) -> Result<Vec<Stop>, Failur
 fn kept_promises(verdict: &audit::Verdict) -> Result<(), Failure> {
     match verdict.violation_count() {
         0 => Ok(()),
-        count => Err(Failure::Failed(format!("{count} broken promises"))),
+        count => Err(Failure::Failed(format!("the crawl broke {count} promises"))),
     }
 }
 
-/// A line a seed on stdout, progress on stderr, and a failure if any seed failed.
+/// Runs the simulations: prints one result per seed on stdout and progress on stderr, and fails if
+/// any seed failed.
 pub fn simulate(flags: &SimFlags) -> Result<(), Failure> {
     let plan = flags.plan();
     let mut failed_seeds = Vec::new();

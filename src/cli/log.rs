@@ -1,11 +1,11 @@
-//! Log lines on stderr.
+//! The log: its filter, and how its lines share stderr with the progress line.
 
 use crate::engine::report::Progress;
 use crate::sys::process;
 use std::io::{self, Write};
 
-/// What is normal is told as well, unless the operator wants no progress; `NEPHILA_LOG` decides
-/// otherwise.
+/// Starts logging to stderr. By default the log has warnings and nephila's own info lines; with
+/// `--quiet` it has warnings only. `NEPHILA_LOG` overrides both.
 pub fn start_log(is_quiet: bool) {
     let usual = if is_quiet { "warn" } else { "warn,nephila=info" };
     let filter = tracing_subscriber::EnvFilter::try_from_env("NEPHILA_LOG")
@@ -15,14 +15,14 @@ pub fn start_log(is_quiet: bool) {
         .with_env_filter(filter)
         .with_writer(move || LogWriter { is_terminal })
         .with_ansi(is_terminal)
-        // What cannot be written would be said to stderr, which panics if that cannot be written:
-        // a terminal that has gone must not end the crawl so.
+        // The subscriber would report a failed write on stderr, and it panics if that fails too. A
+        // terminal that was closed must not end the crawl that way.
         .log_internal_errors(false)
         .init();
 }
 
-/// Log lines on stderr. On a terminal each takes the progress line's place, and the progress line
-/// comes back below it with the next report.
+/// Writes log lines to stderr. On a terminal each log line replaces the progress line, and the
+/// next report prints the progress line again below it.
 struct LogWriter {
     is_terminal: bool,
 }

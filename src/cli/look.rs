@@ -33,7 +33,7 @@ pub fn repair(flags: &RepairFlags) -> Result<(), Failure> {
 pub fn try_parser(flags: &TryFlags) -> Result<(), Failure> {
     let parser = flags.parser();
     match parsers::run(parser, BufReader::new(io::stdin().lock()), io::stdout().lock()) {
-        // Whoever read our answers has seen enough.
+        // The reader closed the pipe, so it needs no more answers.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         done => done.map_err(failed),
     }

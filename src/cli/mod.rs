@@ -1,7 +1,8 @@
-//! The command line: flags to settings, settings to the engine, what came of it to an exit code.
+//! The command line. It turns flags into settings, passes the settings to the engine, and turns the
+//! result into an exit code.
 //!
-//! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but for origins that were
-//! given up. Results go to stdout, everything for people to stderr.
+//! The exit codes are 0 (done), 1 (failed), 2 (bad usage or configuration) and 3 (done, but some
+//! origins were given up). Results go to stdout, and everything meant for people goes to stderr.
 
 mod bench;
 mod crawl;
@@ -22,16 +23,16 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Why a command did not succeed: what to say, and whose turn it is.
+/// Why a command did not succeed: the message for the operator, and which exit code it gets.
 enum Failure {
     Failed(String),
     Usage(String),
-    /// Done, but not all that was to be done.
+    /// The command ended, but a part of its work was given up.
     Incomplete(String),
 }
 
-/// Runs the command that the process was started with. It is not inlined into `main`, which first
-/// checks the processor: nothing of this may run on one that is too old.
+/// Runs the command that the process was started with. It is not inlined into `main`, because
+/// `main` checks the processor first, and no code of this function may run on one that is too old.
 #[inline(never)]
 pub fn run() -> ExitCode {
     memory::keep_freed();
@@ -70,7 +71,7 @@ fn failed(error: impl Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
-/// To stdout, and at once: whoever waits for the line may be a program.
+/// Writes to stdout and flushes, because a program may be waiting for the line.
 fn print_out(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -79,7 +80,7 @@ fn print_out(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// To stderr. A closed stderr is no reason to stop a crawl.
+/// Writes to stderr. An error is ignored: a closed stderr is no reason to stop a crawl.
 fn say(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,10 +1,10 @@
-//! `nephila repair DIR`: what is damaged in a crawl's directory and what it costs; with `--apply`,
-//! a directory that the crawl can go on with.
+//! `nephila repair DIR`: reports what is damaged in a crawl's directory and what is lost by that.
+//! With `--apply` it repairs the directory, so that the crawl can be resumed.
 //!
-//! Without `--apply` nothing is changed. With it, damaged files go to `DIR/damaged/`, under their
-//! own names, and nothing is removed; `DIR/REPAIRS.log` says what was done. Neither works beside a
-//! crawl that runs in the directory. What is read and written of a shard is `shard::Salvage`'s
-//! business; this is about files, and about what people read.
+//! Without `--apply` nothing is changed. With it, damaged files are moved to `DIR/damaged/` under
+//! their own names, nothing is removed, and `DIR/REPAIRS.log` says what was done. Neither works
+//! while a crawl is running in the directory. `shard::Salvage` reads and writes the state of a
+//! shard; this module moves files and writes the text for people.
 
 use crate::base::{HashKey, WallTime};
 use crate::cli::inspect::disk::PlainDisk;
@@ -19,8 +19,9 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Where damaged files go, and what was done.
+/// The folder that damaged files are moved to.
 pub const DAMAGED: &str = "damaged";
+/// The file that says what was done.
 pub const LOG: &str = "REPAIRS.log";
 
 #[derive(Debug)]
@@ -48,9 +49,9 @@ impl fmt::Display for RepairError {
             RepairError::Directory(error) => write!(out, "{error}"),
             RepairError::NoManifest { path, why } => write!(
                 out,
-                "{why}; and there is no sound copy of it in {}. Without the hash_secret in it \
-                 nothing that the crawl knows is found again: put a copy of the manifest back, or \
-                 begin a new crawl. What was fetched is in warc/ and stays as it is",
+                "{why}, and there is no sound copy of it in {}. Without the hash_secret that the \
+                 manifest holds, the crawl's state cannot be read: restore MANIFEST.json from a \
+                 backup, or begin a new crawl. The pages fetched so far stay in warc/",
                 path.join("state").display()
             ),
             RepairError::Shard { shard, error } => write!(out, "state of shard {shard}: {error}"),
@@ -68,14 +69,15 @@ fn io_error(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> 
     move |error| RepairError::Io { doing, path, error }
 }
 
-/// What was found, and what became of it.
+/// The result of a repair.
 pub struct Repair {
+    /// What was found and done, for the operator.
     pub text: String,
-    /// The crawl can go on: nothing was wrong, or it was put right.
+    /// The crawl can be resumed: nothing was damaged, or it was repaired.
     pub is_sound: bool,
 }
 
-/// Looks at the crawl in `path`, and repairs it if `is_applied`.
+/// Examines the crawl in `path`, and repairs it if `is_applied`.
 pub fn repair(path: &Path, is_applied: bool) -> Result<Repair, RepairError> {
     let _lock = DataDirectory::lock_any(path).map_err(RepairError::Directory)?;
     let disk = PlainDisk::open(path).map_err(io_error("open", path))?.writable();
@@ -94,11 +96,13 @@ pub fn repair(path: &Path, is_applied: bool) -> Result<Repair, RepairError> {
     bench.conclude(is_sound)
 }
 
+/// A repair at work.
 struct Bench<'p> {
     path: &'p Path,
     is_applied: bool,
-    /// For whoever asked, and for the log.
+    /// The text for the operator.
     text: String,
+    /// The same lines with their time, for `REPAIRS.log`.
     log: String,
     disk: PlainDisk,
 }
@@ -118,7 +122,8 @@ impl Bench<'_> {
         self.say(&format!("{weight}  {what}\n         lost: {lost}"));
     }
 
-    /// The manifest, or its copy.
+    /// Reads the manifest. If it is damaged or missing, reads the copy of it, and writes it back if
+    /// the repair is applied.
     fn manifest(&mut self, is_sound: &mut bool) -> Result<Manifest, RepairError> {
         let error = match Manifest::load(self.path) {
             Ok(manifest) => return Ok(manifest),
@@ -144,7 +149,8 @@ impl Bench<'_> {
         Ok(copy)
     }
 
-    /// Tells what is wrong with a shard's state, and writes it anew.
+    /// Reports what is wrong with a shard's state. If the repair is applied and needed, writes a
+    /// new state and moves the files that it replaces.
     fn mend(
         &mut self,
         shard: u16,
@@ -175,14 +181,17 @@ impl Bench<'_> {
         self.put_aside(&useless)?;
         if asked_count > 0 {
             self.say(&format!(
-                "mended   {asked_count} requests in the logs say which URLs are known"
+                "mended   {asked_count} URLs in the request logs and WARC indexes count as known"
             ));
         }
-        self.say(&format!("mended   state/shard-{shard:02}: a new checkpoint of what is left"));
+        self.say(&format!(
+            "mended   state/shard-{shard:02}: wrote a new checkpoint of what is left"
+        ));
         Ok(())
     }
 
-    /// Dead letters that only the journal may have go to the list of them.
+    /// Appends the dead letters of the journal to the shard's list, if they are not in it yet.
+    /// Otherwise those that only the journal has would be lost with it.
     fn note_dead(&self, shard: u16, salvage: &Salvage<PlainDisk>) -> Result<(), RepairError> {
         let path = self.path.join(format!("requests/dead-{shard:02}.log"));
         let known = match fs::read(&path) {
@@ -208,7 +217,8 @@ impl Bench<'_> {
         written.map_err(io_error("write", &path))
     }
 
-    /// URLs that were asked for, by the request logs and the indexes of the WARC files.
+    /// Returns the URLs that were requested, as the request logs and the indexes of the WARC files
+    /// have them.
     fn asked(&self, is_wanted: impl Fn(&Url) -> bool) -> Result<Vec<Url>, RepairError> {
         let mut urls = Vec::new();
         for (folder, ending) in [("requests", ".log"), ("warc", ".cdxj")] {
@@ -227,7 +237,8 @@ impl Bench<'_> {
         Ok(urls)
     }
 
-    /// Moves files to `damaged/`, where nothing is overwritten.
+    /// Moves files to `damaged/`. A file that is already there is not overwritten: the new one gets
+    /// a number.
     fn put_aside(&self, names: &[PathBuf]) -> Result<(), RepairError> {
         for name in names {
             let from = self.path.join(name);
@@ -259,13 +270,15 @@ impl Bench<'_> {
 
     fn conclude(mut self, is_sound: bool) -> Result<Repair, RepairError> {
         let last = match (is_sound, self.is_applied) {
-            (true, _) => "sound: the crawl can go on with `nephila crawl --resume`".to_owned(),
+            (true, _) => {
+                "sound: continue the crawl with `nephila crawl --out DIR --resume`".to_owned()
+            }
             (false, false) => "the crawl cannot go on as it is. `nephila repair DIR --apply` goes \
                                on without what is lost; nothing was changed yet"
                 .to_owned(),
             (false, true) => format!(
-                "repaired: go on with `nephila crawl --resume`. Damaged files are in {DAMAGED}/, \
-                 and what was done is in {LOG}"
+                "repaired: continue the crawl with `nephila crawl --out DIR --resume`. The damaged \
+                 files are in {DAMAGED}/, and {LOG} says what was done"
             ),
         };
         self.say(&last);
@@ -280,7 +293,7 @@ impl Bench<'_> {
     }
 }
 
-/// The URLs of a request log's lines, or of an index's. What is no line of ours has none.
+/// Returns the URLs in a request log or in a WARC index. Lines that cannot be read are skipped.
 fn urls_in(file: fs::File, ending: &str) -> impl Iterator<Item = Url> {
     let is_index = ending == ".cdxj";
     BufReader::new(file).split(b'\n').map_while(Result::ok).filter_map(move |line| {
@@ -294,7 +307,7 @@ fn urls_in(file: fs::File, ending: &str) -> impl Iterator<Item = Url> {
     })
 }
 
-/// When a directory was last repaired, if it was: for those who look at it.
+/// Returns when a directory was last repaired, if it ever was.
 pub fn last_repair(path: &Path) -> Option<WallTime> {
     let modified = path.join(LOG).metadata().ok()?.modified().ok()?;
     let since = modified.duration_since(std::time::UNIX_EPOCH).ok()?;

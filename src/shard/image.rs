@@ -1,5 +1,5 @@
-//! A host as a checkpoint keeps it: the frontier's part, and what the shard knows beside it. Of a
-//! cold host that is its page count, and what its sitemaps were allowed.
+//! The image of a host in a checkpoint: the frontier's part, and what the shard knows besides. For
+//! a cold host this is its page count, and how many sitemaps and URLs of sitemaps it has had.
 
 use super::discovery::SitemapCounts;
 use super::manners::Health;
@@ -14,13 +14,14 @@ use crate::io::Clock;
 use crate::proto::url::HostKey;
 use std::time::Duration;
 
-/// The two clocks at one moment: state files have wall time, for the other begins anew with the
-/// machine.
+/// Both clocks at the same moment. State files have times of the wall clock, because the monotonic
+/// clock begins anew when the machine starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clocks {
     now: Time,
     wall: WallTime,
-    /// No wait that was kept is longer: a wall clock that was set wrong must not stop a host.
+    /// The longest wait that is taken over from a file. Without this bound a wall clock that was
+    /// set wrong could stop a host.
     wait_max: Duration,
 }
 
@@ -37,17 +38,18 @@ impl Clocks {
     pub(super) fn wall_of(self, time: Time) -> WallTime {
         let offset_ns = i128::from(time.0) - i128::from(self.now.0);
         let wall_ns = i128::from(self.wall.0) + offset_ns;
-        // Zero stands for no time at all.
+        // Zero is reserved for "no time", so the result is at least 1.
         WallTime(u64::try_from(wall_ns.clamp(1, i128::from(u64::MAX))).unwrap_or(u64::MAX))
     }
 
-    /// A moment to wait for; the past is now.
+    /// Converts a time to wait for. A time in the past becomes now.
     pub(super) fn time_of(self, wall: WallTime) -> Time {
         let ahead = Duration::from_nanos(wall.0.saturating_sub(self.wall.0));
         self.now + ahead.min(self.wait_max)
     }
 
-    /// A moment that may be past; `None` if it was before the clock began.
+    /// Converts a time that may be in the past. The result is `None` if it was before the monotonic
+    /// clock began.
     pub(super) fn past_time_of(self, wall: WallTime) -> Option<Time> {
         match self.wall.0.checked_sub(wall.0) {
             Some(ago_ns) => self.now.0.checked_sub(ago_ns).map(Time),
@@ -56,10 +58,10 @@ impl Clocks {
     }
 }
 
-/// The bit of a cold host's page count that says that its sitemaps' counts follow.
+/// The bit of a cold host's page count which says that the counts of its sitemaps follow.
 const HAS_SITEMAPS: u32 = 1 << 31;
 
-/// What the shard knows of its hosts.
+/// All that a shard knows of its hosts.
 pub(super) struct Lore<'s, F> {
     pub frontier: &'s mut Frontier<DiskSieve<F>, Pace>,
     pub health: &'s mut Health,
@@ -85,7 +87,7 @@ impl<F> Lore<'_, F> {
     }
 
     /// Packs the cold hosts of whole parts of their table, from `part` on, until there are enough
-    /// for an entry. Empty behind the last.
+    /// for an entry. The result is empty after the last part.
     pub(super) fn pack_cold(&self, part: &mut usize) -> Vec<u8> {
         let mut image = Vec::new();
         let mut pack = Pack(&mut image);
@@ -107,7 +109,8 @@ impl<F> Lore<'_, F> {
         image
     }
 
-    /// Takes in those of the hosts that [`Lore::pack_cold`] packed that are `is_ours`.
+    /// Takes over the hosts of an image made by [`Lore::pack_cold`], as far as `is_ours` accepts
+    /// them.
     pub(super) fn unpack_cold(
         &mut self,
         image: &[u8],
@@ -204,7 +207,7 @@ mod tests {
                     assert_eq!(unpacked, Ok(()));
                 }
                 let again = lore.unpack_cold(&images[0], |key| key.0 >> 63 == index as u64);
-                assert!(again.is_err(), "each is there once");
+                assert!(again.is_err(), "a host is taken over only once");
                 for cut in 1..12 {
                     let image = &images[0][..cut];
                     assert!(lore.unpack_cold(image, |_| false).is_err(), "cut at {cut}");
@@ -236,7 +239,7 @@ mod tests {
             ..before
         };
         assert_eq!(after.time_of(until), Time::from_ms(37_000));
-        assert_eq!(after.past_time_of(before.wall), None, "before the machine was started");
+        assert_eq!(after.past_time_of(before.wall), None, "the time is before the machine's start");
         assert_eq!(after.time_of(before.wall), after.now);
         let yesterday = Clocks { wall: WallTime(1), ..after };
         assert_eq!(yesterday.time_of(until), yesterday.now + Duration::from_secs(3_600));

@@ -1,9 +1,10 @@
-//! A shard's state as its files tell it, for people to look at.
+//! A shard's state as its files have it, for people to inspect.
 //!
-//! Reads what a restart would read, by the same code, and nothing else: URL seen's runs are not
-//! loaded, no journal is opened, nothing is made, changed or removed. So it works beside a crawl
-//! under way, whose last frame may be half written. Out: [`HostView`]s and [`UrlView`]s, all times
-//! by the clock on the wall, as of the journal's last entry. One thread.
+//! An inspection reads what a restart would read, with the same code, and nothing else: the runs of
+//! URL seen are not loaded, no journal is opened for writing, and nothing is created, changed or
+//! removed. So it works while the crawl is running, when the last frame of the journal may be half
+//! written. [`HostView`]s and [`UrlView`]s come out. All times are of the wall clock, and the state
+//! is that of the journal's last entry. Everything runs on one thread.
 
 use super::image::Clocks;
 use super::recovery::{Applied, ChunksWanted, Opened, Restored, Source};
@@ -27,34 +28,35 @@ use crate::io::{Clock, Disk, DiskError};
 use crate::proto::url::{HostKey, Url};
 use std::collections::{HashMap, HashSet};
 
-/// What the journal tells beyond the state it leads to.
+/// What the journal records besides the state that it leads to.
 #[derive(Default)]
 pub struct News {
     pub entry_count: u64,
     pub admitted_count: u64,
     pub retried_count: u64,
     pub revived_count: u64,
-    /// By outcome.
+    /// The number of URLs that ended, by outcome.
     pub ended_counts: OutcomeCounts,
     pub dead: Vec<(Queued, Outcome, WallTime)>,
-    /// Put back, and not dead again since: in the form in which URLs are compared.
+    /// The URLs that were put back and are not dead again, in the form in which URLs are compared.
     revived: HashSet<String>,
-    /// Hosts that asked us to stay away, and until when.
+    /// The hosts that asked the crawler to stay away, and until when.
     waiting: HashMap<HostKey, WallTime>,
 }
 
+/// The state of one shard, read once.
 pub struct Inspection<W: Clock + Disk> {
     pub index: ShardIndex,
     pub generation: u32,
     pub checkpoints: Vec<CheckpointView>,
-    /// Checkpoints that could not be used, and why.
+    /// Why each checkpoint that could not be used was refused.
     pub refused: Vec<String>,
     pub journal_names: Vec<String>,
-    /// What the journal behind the checkpoint amounts to. A torn tail is being written, or was when
-    /// the power went.
+    /// What the journal after the checkpoint has. A torn tail is being written now, or was being
+    /// written when the power was cut.
     pub replayed: Replayed,
     pub news: News,
-    /// URLs in the runs that the checkpoint names.
+    /// The number of URLs in the runs that the checkpoint names.
     seen_count: u64,
     settings: Settings,
     clocks: Clocks,
@@ -62,8 +64,8 @@ pub struct Inspection<W: Clock + Disk> {
 }
 
 impl<W: Clock + Disk> Inspection<W> {
-    /// Reads the state of shard `index` as process `past` left it, or has it now. With a `host`, of
-    /// other hosts' queues only as much as is not on disk.
+    /// Reads the state of shard `index` as process `past` left it, or as it is now if the process
+    /// is running. With a `host`, the parts of other hosts' queues that are on disk are left out.
     pub async fn read(
         world: &W,
         index: ShardIndex,
@@ -79,7 +81,7 @@ impl<W: Clock + Disk> Inspection<W> {
         loop {
             let is_patient = try_count < LOOK_TRY_COUNT_MAX;
             match Inspection::read_once(world, source, is_patient).await {
-                // A checkpoint was taken meanwhile, and what it replaces is gone.
+                // A checkpoint was taken in the meantime, and the files that it replaces are gone.
                 Err(error) if is_missing(&error) && is_patient => try_count += 1,
                 read => return read,
             }
@@ -104,7 +106,8 @@ impl<W: Clock + Disk> Inspection<W> {
                 Err(error) if error.is_damage() && name.is_some() => {
                     refused.push(error.to_string());
                 }
-                // Without a checkpoint the first journal is missing as a matter of course.
+                // If no checkpoint can be used, the first journal is usually missing too. The
+                // damage that was found first is the reason.
                 Err(error) => {
                     return Err(refused.first().cloned().map_or(error, ShardError::Refused));
                 }
@@ -153,8 +156,9 @@ impl<W: Clock + Disk> Inspection<W> {
         })
     }
 
-    /// URLs that were ever taken: those of URL seen's runs, and those since. At the most: while a
-    /// crawl runs, those taken between a checkpoint's cut and its runs are in both.
+    /// Returns how many URLs were ever taken: those in the runs of URL seen, and those taken since.
+    /// This is an upper bound: while a crawl is running, URLs taken between a checkpoint's cut and
+    /// its runs are counted twice.
     pub fn known_url_count(&self) -> u64 {
         self.seen_count + self.news.admitted_count
     }
@@ -163,12 +167,12 @@ impl<W: Clock + Disk> Inspection<W> {
         self.restored.frontier.host_ids()
     }
 
-    /// Hosts that were not in RAM, and of which a page count is all that is known.
+    /// Returns the number of cold hosts, which were not in RAM. Only their page counts are known.
     pub fn cold_host_count(&self) -> u64 {
         self.restored.frontier.cold_count() as u64
     }
 
-    /// How many pages the host of this name has had, if it is one of those.
+    /// Returns the page count of the host of this name, if it is cold.
     pub fn cold_page_count(&self, name: &str) -> Option<u32> {
         let count = self
             .restored
@@ -181,7 +185,7 @@ impl<W: Clock + Disk> Inspection<W> {
         self.restored.frontier.host_name(host)
     }
 
-    /// The host of this name, if the shard knows it.
+    /// Returns the host of this name, if the shard knows it.
     pub fn host_named(&self, name: &str) -> Option<HostId> {
         let host = self
             .restored
@@ -190,8 +194,8 @@ impl<W: Clock + Disk> Inspection<W> {
         (self.host_name(host) == name).then_some(host)
     }
 
-    /// A host's URLs that have not come to their end: handed out, waiting, queued in order within a
-    /// class.
+    /// Returns a host's URLs that have not ended: those handed out or waiting first, then the
+    /// queued ones, in order within each class.
     pub fn urls_of(&self, host: HostId) -> impl Iterator<Item = UrlView> {
         let frontier = &self.restored.frontier;
         let is_good = move |queued: &Queued| !frontier.is_stale(host, queued);
@@ -205,12 +209,13 @@ impl<W: Clock + Disk> Inspection<W> {
         open.chain(queued).filter(move |view| is_good(&view.queued))
     }
 
-    /// The URL as its host has it; `None` if it is not there, or has come to its end.
+    /// Returns the URL as its host has it, or `None` if the host does not have it or it has ended.
     pub fn url(&self, url: &Url) -> Option<UrlView> {
         let host = self.host_named(url.host())?;
         self.urls_of(host).find(|view| view.queued.url == *url)
     }
 
+    /// Counts a host's URLs that have not ended, by state.
     pub fn tally(&self, host: HostId) -> UrlCounts {
         let mut tally = UrlCounts::default();
         for view in self.urls_of(host) {
@@ -223,13 +228,14 @@ impl<W: Clock + Disk> Inspection<W> {
         tally
     }
 
-    /// How the origins of a host fail, those that do.
+    /// Returns those origins of a host that fail, with their breakers.
     pub fn breakers(&self, host: HostId) -> impl Iterator<Item = (String, BreakerView)> {
         let origins = self.restored.frontier.host_origins(host);
         origins.filter_map(move |(origin, text)| Some((text, self.breaker(host, origin)?)))
     }
 
-    /// When a host's rest ends, if it has one: named by itself, or by what we know of it.
+    /// Returns when a host's rest ends, if it has one. The host named the time itself, or the
+    /// crawler chose it.
     pub fn rests_until(&self, host: HostId) -> Option<WallTime> {
         let eligible_at = self.restored.frontier.host_eligible_at(host);
         (eligible_at > self.clocks.now()).then(|| self.clocks.wall_of(eligible_at))
@@ -257,7 +263,7 @@ impl<W: Clock + Disk> Inspection<W> {
         }
     }
 
-    /// Whether the rules that are known now allow a URL, and which rule says so.
+    /// Reports whether the rules that are known now allow a URL, and which rule decides.
     pub fn robots_verdict(&self, url: &Url) -> Option<(bool, Option<String>)> {
         let state = self.restored.robots.state(url.origin(), self.clocks.now());
         let RobotsState::Ready(rules) = state else { return None };
@@ -265,7 +271,7 @@ impl<W: Clock + Disk> Inspection<W> {
         Some((verdict.allowed, verdict.rule.map(|rule| rule.to_string())))
     }
 
-    /// Whether a URL that has ended can be put back once more.
+    /// Reports whether a URL that has ended can be put back once more.
     pub fn can_revive(&self, url: &Url) -> bool {
         let host = self.host_named(url.host());
         let fingerprint = url.fingerprint(self.restored.frontier.hash_key());
@@ -273,8 +279,9 @@ impl<W: Clock + Disk> Inspection<W> {
     }
 
     /// Puts URLs back into the queues of the shard's hosts, durably: a restart finds them there.
-    /// Origins of theirs that were given up get another chance, for else the URLs would end as they
-    /// did, unasked. Only for whoever holds the crawl's lock, and has read the state since.
+    /// The breakers of their origins that were given up are reset, because otherwise the URLs would
+    /// end as before without a request. The caller must hold the crawl's lock, and must have read
+    /// the state after it took the lock.
     pub async fn revive(&self, world: &W, urls: Vec<Queued>) -> Result<(), ShardError> {
         let mut entries = Vec::new();
         let mut forgiven: HashSet<Box<str>> = HashSet::new();
@@ -300,7 +307,7 @@ impl<W: Clock + Disk> Inspection<W> {
         let verdict = self.robots_verdict(&queued.url);
         let denied_by = match verdict {
             Some((false, rule)) => {
-                Some(rule.unwrap_or_else(|| "rules that took too long to read".to_owned()))
+                Some(rule.unwrap_or_else(|| "rules that take too long to match".to_owned()))
             }
             _ => None,
         };
@@ -359,7 +366,7 @@ impl<W: Clock + Disk> Inspection<W> {
 }
 
 impl News {
-    /// Whether the journal puts the URL back and does not bury it again.
+    /// Reports whether the journal puts the URL back and has no later end of it as a dead letter.
     pub fn is_revived(&self, url: &Url) -> bool {
         self.revived.contains(&*url.compared())
     }
@@ -391,7 +398,7 @@ impl UrlCounts {
     }
 }
 
-/// A file that was listed is gone, or one that must be there is not.
+/// Reports whether the error is a missing file: one that was listed, or one that must exist.
 fn is_missing(error: &ShardError) -> bool {
     match error {
         ShardError::Journal(JournalError::Disk { error, .. }) => *error == DiskError::NotFound,
@@ -401,7 +408,7 @@ fn is_missing(error: &ShardError) -> bool {
     }
 }
 
-/// All that have their name, the newest first, with the time they were begun.
+/// Returns all checkpoints in `names`, in the same order, with the time at which each was begun.
 async fn checkpoints<W: Clock + Disk>(
     world: &W,
     index: ShardIndex,

@@ -1,7 +1,8 @@
-//! Which shard owns what: slots (and with them hosts), addresses, digests and SimHash blocks.
+//! Which shard owns what: slots (and with them hosts), addresses, registrable domains, digests and
+//! SimHash blocks.
 //!
-//! The same on every shard. Slots are dealt in equal runs, so that another core count moves whole
-//! runs of slots and nothing is rehashed.
+//! The placement is the same on every shard. Slots are dealt in equal runs, so that another number
+//! of cores moves whole runs of slots, and nothing is rehashed.
 
 use crate::base::HashKey;
 use crate::base::limits::SLOT_COUNT;
@@ -9,6 +10,7 @@ use crate::crawl::flow::{ShardIndex, TurnPlace};
 use crate::proto::url::{HostKey, Slot};
 use std::net::IpAddr;
 
+/// Maps keys to the shards that own them.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     shard_count: u16,
@@ -28,7 +30,7 @@ impl Placement {
         ShardIndex((slot.0 as usize * self.shard_count as usize / SLOT_COUNT) as u16)
     }
 
-    /// The first and the last slot of a shard.
+    /// Returns the first and the last slot of a shard.
     pub fn slots_of(self, shard: ShardIndex) -> (Slot, Slot) {
         let is_ours = |slot: &u16| self.of_slot(Slot(*slot)) == shard;
         let slots = || 0..SLOT_COUNT as u16;
@@ -44,7 +46,7 @@ impl Placement {
         let hash = match place {
             TurnPlace::Address(IpAddr::V4(v4)) => key.hash(&v4.octets()) as u64,
             TurnPlace::Address(IpAddr::V6(v6)) => key.hash(&v6.octets()) as u64,
-            // A hash under the key already.
+            // A domain is given as its hash under the key.
             TurnPlace::Domain(hash) => hash,
         };
         self.of_number(hash)

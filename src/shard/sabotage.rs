@@ -1,18 +1,19 @@
-//! Bugs to plant: the proof that the referee finds them.
+//! Bugs that can be planted, to prove that the referee finds them.
 //!
-//! A judge that never says no proves nothing. Tests, and whoever doubts the judge, can run a crawl
-//! that breaks one rule on purpose (`nephila sim --sabotage`). No crawl over real sockets can ask
-//! for it: the engine's plan has none.
+//! A referee that never finds a fault proves nothing. Tests and operators can run a crawl that
+//! breaks one rule on purpose (`nephila sim --sabotage`). This is not possible in a crawl over real
+//! sockets, because the engine's plan has no sabotage.
 
+/// The rule that a crawl breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
     /// Every delay is a tenth too short.
     DelayShort,
-    /// The first page of an origin is asked for before its robots.txt.
+    /// The first page of an origin is requested before its robots.txt.
     RobotsLate,
-    /// Nobody waits for the turn at an address.
+    /// No visit waits for its turn at an address.
     TurnSkipped,
-    /// A Retry-After is read and forgotten.
+    /// A Retry-After is read and then ignored.
     RetryAfterIgnored,
 }
 

@@ -1,12 +1,15 @@
-//! When a crawl is over: nothing queued, nothing under way, no message between shards.
+//! Termination detection: a crawl is over when nothing is queued, nothing is in flight, and no
+//! message is on its way between shards.
 //!
-//! The control thread asks all shards in rounds. A shard that is idle may still be sent work by a
-//! message that left before the question and arrives after it, so one round of "idle" proves
-//! nothing. Two rounds do, if in both every shard was idle and the messages sent and received were
-//! the same, all in all and from one round to the next (Mattern's four counters, 1987).
+//! The control thread asks all shards in rounds. A message that was sent before a shard answers
+//! "idle" may arrive after the answer and bring it work, so one round of "idle" proves nothing. Two
+//! rounds prove that the crawl is over, if in both every shard was idle, as many messages were
+//! received as were sent, and these totals are the same in both rounds (Mattern's four counters,
+//! 1987).
 
 use crate::crawl::flow::ShardIndex;
 
+/// A shard's answer in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pulse {
     pub shard: ShardIndex,
@@ -14,7 +17,7 @@ pub struct Pulse {
     pub is_idle: bool,
     pub sent_count: u64,
     pub received_count: u64,
-    /// Pages stored so far.
+    /// The number of pages stored so far.
     pub page_count: u64,
 }
 
@@ -23,15 +26,17 @@ pub struct Rounds {
     shard_count: usize,
     round: u64,
     answers: Vec<Option<Pulse>>,
-    /// Totals of the last round in which all were idle.
+    /// The messages sent and received, as of the last round, if all shards were idle in it and both
+    /// numbers were equal.
     last_idle: Option<(u64, u64)>,
 }
 
+/// What the answers so far mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Answers are missing.
+    /// Some answers of the round are missing.
     Waiting,
-    /// The round is over; ask again.
+    /// The round is over, and another one is needed.
     Again,
     /// The crawl is over.
     Quiet,
@@ -42,13 +47,14 @@ impl Rounds {
         Rounds { shard_count, round: 0, answers: vec![None; shard_count], last_idle: None }
     }
 
-    /// Begins a round and names it.
+    /// Begins a round and returns its number.
     pub fn begin(&mut self) -> u64 {
         self.round += 1;
         self.answers.fill(None);
         self.round
     }
 
+    /// Takes a shard's answer. An answer to an earlier round is ignored.
     pub fn answer(&mut self, pulse: Pulse) -> Verdict {
         if pulse.round != self.round {
             return Verdict::Waiting;

@@ -1,4 +1,5 @@
-//! What an [`super::Inspection`] shows of a shard's state: plain values, times by the wall clock.
+//! What an [`super::Inspection`] shows of a shard's state: plain values, with times of the wall
+//! clock.
 
 use crate::base::WallTime;
 use crate::crawl::flow::{Class, Outcome, Queued};
@@ -7,18 +8,18 @@ use crate::proto::url::Url;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointView {
     pub name: String,
-    /// `None` if it cannot be read.
+    /// When the checkpoint was taken, or `None` if it cannot be read.
     pub taken_at: Option<WallTime>,
-    /// The state that is shown begins with it.
+    /// The state that is shown was read from this checkpoint.
     pub is_used: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UrlState {
     Queued,
-    /// For another try, by itself.
+    /// The URL waits until this time for another try, outside of its host's queue.
     Waiting(WallTime),
-    /// Handed out when the checkpoint was taken, and no end of it is durable.
+    /// The URL was handed out when the checkpoint was taken, and its end is not durable.
     Open,
 }
 
@@ -28,24 +29,24 @@ pub struct UrlView {
     pub state: UrlState,
 }
 
-/// A host's URLs, counted.
+/// The numbers of a host's URLs, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UrlCounts {
-    /// By class.
+    /// The numbers of queued URLs, by class.
     pub queued_counts: [u64; 4],
     pub waiting_count: u64,
     pub open_count: u64,
 }
 
-/// All that is known of a host.
+/// Everything that is known of a host.
 #[derive(Clone, Debug)]
 pub struct HostView {
     pub name: String,
     pub tally: UrlCounts,
     pub fetched_count: u32,
-    /// No turn of it begins before that: the latest of all that has been said of it.
+    /// No turn of the host begins before this time, which is the latest end of all its waits.
     pub rests_until: Option<WallTime>,
-    /// What it asked for itself, since the checkpoint.
+    /// The time that the host itself asked for since the checkpoint.
     pub stays_away_until: Option<WallTime>,
     pub delay: DelayView,
     pub origins: Vec<OriginView>,
@@ -57,11 +58,13 @@ pub struct HostView {
 pub struct DelayView {
     pub delay_ms: u64,
     pub configured_ms: u64,
-    /// The longest Crawl-delay of its origins, as asked for; its line; whose robots.txt has it.
+    /// The longest Crawl-delay of the host's origins, in milliseconds as the site asks for it, its
+    /// line, and the origin whose robots.txt has it.
     pub crawl_delay: Option<(u64, u32, String)>,
     pub crawl_delay_ms_max: u64,
-    /// Usual time from a request to the first byte of its answer.
+    /// The usual time from a request to the first byte of its answer.
     pub response_us: u32,
+    /// The delay that `slow_host_factor` makes of `response_us`.
     pub slowness_ms: u64,
 }
 
@@ -74,10 +77,11 @@ pub struct OriginView {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerView {
-    /// Else it backs off, or its next request decides.
+    /// The breaker is open. If it is not, the origin is in back-off, or its next request decides.
     pub is_open: bool,
+    /// The number of failures in a row.
     pub failure_count: u16,
-    /// Times it opened since the last success.
+    /// How often the breaker opened since the last success.
     pub open_count: u8,
     pub is_given_up: bool,
     pub cause: Outcome,
@@ -86,7 +90,7 @@ pub struct BreakerView {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RobotsView {
-    /// To be asked for before the next page.
+    /// The robots.txt is fetched before the next page.
     Unknown,
     Known {
         since: WallTime,
@@ -105,6 +109,6 @@ pub enum RobotsView {
 pub struct NextView {
     pub url: Url,
     pub class: Class,
-    /// The rule that forbids it.
+    /// The rule that forbids the URL, if one does.
     pub denied_by: Option<String>,
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The directory that a simulated crawl of a rough web leaves.
+/// Returns the directory that a simulated crawl of a rough web leaves.
 fn crawled() -> TempDir {
     let rough = WebSpec::profile("rough").expect("a profile");
     let spec = WebSpec { host_count: 12, page_count: 300, hosts_per_address: 2, ..rough };
@@ -56,13 +56,13 @@ fn a_crawl_passes_by_its_own_directory_with_or_without_an_index() {
     let indexes = files(place.path(), ".cdxj");
     assert!(!indexes.is_empty());
     indexes.iter().for_each(|path| fs::remove_file(path).expect("an index"));
-    assert_eq!(verdict(place.path()), indexed, "read from end to end, the same");
+    assert_eq!(verdict(place.path()), indexed, "the same when the files are read from end to end");
 }
 
 #[test]
 fn rules_are_read_from_the_stored_robots_txt() {
     let place = crawled();
-    // A page that the host's robots.txt forbids, in the place of one that it does not.
+    // A page that the host's robots.txt forbids replaces one that it allows.
     edit(place.path(), |text| text.replace("/p/", "/private/"));
     let verdict = verdict(place.path());
     assert!(verdict.count(Kind::AgainstRules) > 0, "{verdict}");
@@ -76,7 +76,7 @@ fn robots_txt_that_was_never_stored_is_said_to_be_unjudged() {
     assert!(verdict.bodiless_robots_count > 0, "{verdict}");
 }
 
-/// Shifts the times of the last line's segment by a restart: its clock begins anew.
+/// Shifts the times of the last line's segment as a restart does: the monotonic clock begins anew.
 fn restarted(text: &str, apart_ns: u64) -> String {
     let last = text.lines().rfind(|line| line.contains(" 200 fetched ")).expect("a page");
     let start = text.lines().next().expect("a remark");
@@ -85,7 +85,7 @@ fn restarted(text: &str, apart_ns: u64) -> String {
     let unix = columns.next().expect("a time").expect("a number");
     let (at, rest) = last.split_once(' ').expect("columns");
     let at: u64 = at.parse().expect("a number");
-    // The page is asked for once more, by a clock that stands at 5 when it starts.
+    // The page is requested once more, by a process whose clock stands at 5 when it starts.
     let wall = unix + (at - began) + apart_ns;
     format!("{text}# start 5 {wall} again\n5 {}\n", rest.replace("/p/", "/q/"))
 }

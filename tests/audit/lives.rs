@@ -1,5 +1,5 @@
-//! Directories written by hand, of crawls that were killed: several shards' logs, what they lack,
-//! and what the referee makes of it.
+//! Directories of crawls that were killed, written by hand: the logs of several shards, what the
+//! logs lack, and how the referee judges them.
 
 use nephila::lab::audit::crawl_dir::CrawlDir;
 use nephila::lab::audit::{Kind, Terms, Verdict, judge};
@@ -8,7 +8,7 @@ use std::fs;
 use tempfile::TempDir;
 
 const MS: u64 = 1_000_000;
-/// Of the wall clock when the monotonic one stood at zero.
+/// The time of the wall clock when the monotonic clock was at zero.
 const UNIX_NS: u64 = 784_111_777_000_000_000;
 
 /// A shard's request log. Times are milliseconds.
@@ -71,8 +71,8 @@ fn verdict(logs: &[Log]) -> Verdict {
     judge(&crawl, &terms, None).expect("readable logs")
 }
 
-/// Killed at 20 s and begun again at 20.5 s. Shard 1 owns the host `b`, whose page of just before
-/// is asked for again. Shard 0 goes on for long, and its log has lost the second start.
+/// The crawl is killed at 20 s and started again at 20.5 s. Shard 1 owns the host `b`, and requests
+/// its last page again. Shard 0 runs for long, and its log has lost the second start.
 fn two_shards(again_of: u64) -> [Log; 2] {
     let first = Log::default().start(0, "").robots(100, "a").page(60_000, "a", "/1");
     let second = Log::default()
@@ -90,7 +90,7 @@ fn a_stop_of_one_shard_is_not_put_off_to_the_end_of_another_s_log() {
     assert!(lawful.pass, "{lawful}");
     assert_eq!(lawful.repeat_counts, [1]);
     let old = verdict(&two_shards(9_000).map(|log| log.page(19_500, "c", "/robots.txt")));
-    assert_eq!(old.count(Kind::FetchedTwice), 1, "older than the window: {old}");
+    assert_eq!(old.count(Kind::FetchedTwice), 1, "the first fetch is older than the window: {old}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn what_a_killed_process_took_with_it_is_told_and_a_clean_end_takes_nothing() {
     let ended = verdict(&[after(life(Log::default()).end(2_500))]);
     assert!(ended.pass && ended.unlogged_ms.is_empty(), "{ended}");
     assert!(!ended.to_string().contains("log lost"), "{ended}");
-    // All lines are there, so a page without a robots.txt before it is judged.
+    // No line is lost, so a page without a robots.txt before it is a violation.
     let strange = verdict(&[after(life(Log::default()).end(2_500)).page(12_000, "z", "/")]);
     assert_eq!(strange.count(Kind::BeforeRobots), 1, "{strange}");
 }
@@ -135,7 +135,7 @@ fn requests_that_a_server_left_without_an_answer_are_tries_and_those_never_sent_
         verdict(&[(1..=count).fold(log, |log, n| log.asked(n * 2_000, "a", "/x", end))])
     };
     for end in ["- reset", "- incomplete", "- first_byte_timed_out", "500 server_error"] {
-        assert!(dropped(end, 4).pass, "{end}: the first and three more");
+        assert!(dropped(end, 4).pass, "{end}: the first request and three retries are allowed");
         assert_eq!(dropped(end, 5).count(Kind::AskedTooOften), 1, "{end}");
         assert_eq!(dropped(end, 7).count(Kind::AskedTooOften), 3, "{end}");
     }

@@ -37,7 +37,7 @@ fn hosts_of_one_address_share_its_pace() {
     assert_eq!(found(&asked(SECOND - 1)), [(Kind::AddressGap, 1)]);
 }
 
-/// Two hosts, each at an address of its own spelling, asked so far apart.
+/// Two hosts, each at an address spelled in its own way, requested this far apart.
 fn spelled(first: &'static str, second: &'static str, gap: u64) -> [Asked; 2] {
     let at = |address, asked: Asked| Asked { spelled: Some(address), ..asked };
     [at(first, robots_status(0, "a", 404)), at(second, robots_status(gap, "b", 404))]
@@ -111,7 +111,11 @@ fn a_crawl_delay_binds_from_when_it_was_served_and_its_own_origin_alone() {
         [robots(0, "h", body), robots_status(SECOND, "h:81", 404), page(2 * SECOND, "h:81", "/")];
     assert_eq!(found(&other), LAWFUL);
     let relaxed = [robots(0, "h", body), robots(SECOND, "h", ""), page(2 * SECOND, "h", "/")];
-    assert_eq!(found(&relaxed), LAWFUL, "asked for again: the first did not arrive");
+    assert_eq!(
+        found(&relaxed),
+        LAWFUL,
+        "the page may be requested again, because the first answer did not arrive"
+    );
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn a_retry_after_in_seconds_is_waited_out() {
     for status in [429, 503] {
         let busy = Asked { status, ..page(SECOND, "h", "/") }.telling("retry-after", "30");
         let asked = |at| [robots_status(0, "h", 404), busy.clone(), page(at, "h", "/other")];
-        // From when the answer was sent, a millisecond after its request.
+        // Retry-After counts from when the answer was sent, a millisecond after its request.
         assert_eq!(found(&asked(31 * SECOND + MS)), LAWFUL);
         assert_eq!(found(&asked(31 * SECOND + MS - 1)), [(Kind::InsideRetryAfter, 1)]);
     }
@@ -157,7 +161,7 @@ fn a_retry_after_binds_robots_txt_too_and_a_lost_one_nobody() {
 
 #[test]
 fn a_retry_after_that_is_a_date_is_waited_out_by_the_wall_clock() {
-    // 60 seconds after the clock's remark.
+    // This is 60 seconds after the time that the log gives for the clock.
     let date = "Sun, 06 Nov 1994 08:50:37 GMT";
     let busy = Asked { status: 503, ..page(SECOND, "h", "/") }.telling("retry-after", date);
     let asked = |at| [robots_status(0, "h", 404), busy.clone(), page(at, "h", "/other")];
@@ -177,7 +181,7 @@ fn a_retry_after_counts_up_to_the_configured_bound() {
     assert_eq!(verdict_of(&asked(20 * SECOND), &terms).count(Kind::InsideRetryAfter), 1);
 }
 
-/// Hosts on few addresses, each address with a schedule that keeps the delay to the nanosecond.
+/// Hosts on few addresses. Each address has a schedule that keeps the delay to the nanosecond.
 fn polite_schedule() -> impl Strategy<Value = Vec<Asked>> {
     let gaps = proptest::collection::vec((0..3u8, 0..4u8, 0..3 * SECOND), 2..60);
     gaps.prop_map(|choices| {
@@ -207,7 +211,7 @@ proptest! {
         early in 4..SECOND / 2,
     ) {
         prop_assert_eq!(found(&asked), LAWFUL);
-        // One that has a request before it at its address.
+        // A request that has another request before it at its address.
         let index = chosen.index(asked.len());
         let address = asked[index].address;
         let has_before = asked[..index].iter().any(|other| other.address == address);

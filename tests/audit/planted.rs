@@ -1,4 +1,5 @@
-//! Whole crawls in simulation: lawful as they are, and caught with each bug that can be planted.
+//! Whole crawls in simulation: the referee passes them as they are, and finds each bug that can be
+//! planted.
 
 use nephila::crawl::config::Settings;
 use nephila::lab::audit::web_log::WebLogs;
@@ -17,13 +18,14 @@ fn terms(settings: &Settings) -> Terms {
     }
 }
 
-/// Two hosts an address, a few with Crawl-delay, private parts, or pages that are busy for a while.
+/// A web with two hosts per address; a few hosts have Crawl-delay, private parts, or pages that are
+/// busy for a while.
 fn rough() -> WebSpec {
     let rough = WebSpec::profile("rough").expect("a profile");
     WebSpec { host_count: 24, page_count: 900, hosts_per_address: 2, ..rough }
 }
 
-/// What the referee says to a crawl of [`rough`], by the servers' log and the web's truth.
+/// Returns the referee's verdict on a crawl of [`rough`], by the servers' log and the web's truth.
 fn verdict(delay_ms: u64, sabotage: Option<Sabotage>) -> Verdict {
     let spec = rough();
     let web = Web::new(spec.clone()).expect("a sound spec");
@@ -72,7 +74,7 @@ fn a_turn_skipped_at_an_address_is_found() {
 
 #[test]
 fn a_retry_after_ignored_is_found() {
-    // Busy pages ask for a second or two: a shorter delay does not hide it.
+    // Busy pages ask for a wait of one or two seconds, so a shorter delay does not hide the bug.
     let verdict = verdict(100, Some(Sabotage::RetryAfterIgnored));
     assert!(verdict.count(Kind::InsideRetryAfter) > 0, "{verdict}");
 }

@@ -1,4 +1,5 @@
-//! robots.txt: known before the first page, obeyed, reachable, fresh, and followed where it moved.
+//! robots.txt must be known before the first page, obeyed, reachable and fresh, and redirects of it
+//! must be followed.
 
 use crate::script::*;
 use nephila::lab::audit::web_log::WebLogs;
@@ -89,15 +90,19 @@ fn a_robots_txt_that_moved_is_found_where_it_moved_to() {
             page(2 * SECOND, "a", path),
         ]
     };
-    assert_eq!(found(&asked("/")), LAWFUL, "the hop to b asks no leave of b's robots.txt");
+    assert_eq!(
+        found(&asked("/")),
+        LAWFUL,
+        "the redirect of a robots.txt to b does not need the robots.txt of b"
+    );
     assert_eq!(found(&asked("/private")), [(Kind::AgainstRules, 1)]);
     let early = [asked("/")[0].clone(), page(2 * SECOND, "a", "/")];
     assert_eq!(found(&early), [(Kind::BeforeRobots, 1)]);
     let elsewhere = [robots_status(0, "a", 404), page(SECOND, "b", "/rules.txt")];
-    assert_eq!(found(&elsewhere), [(Kind::BeforeRobots, 1)], "nothing led there");
+    assert_eq!(found(&elsewhere), [(Kind::BeforeRobots, 1)], "no redirect led there");
 }
 
-/// `hop_count` redirects, each to the next path, then rules.
+/// Returns `hop_count` redirects, each to the next path, and then the rules.
 fn chain(hop_count: u64) -> Vec<Asked> {
     let path = |hop| if hop == 0 { "/robots.txt".to_owned() } else { format!("/r{hop}") };
     let mut asked: Vec<Asked> =
@@ -134,7 +139,7 @@ fn rules_that_no_log_has_are_said_to_be_unjudged() {
     assert!(verdict.to_string().contains("unjudged"));
 }
 
-/// Hits whose answers the network may have lost.
+/// Requests whose answers may have been lost by the network.
 struct Lossy(WebLogs, fn(&Hit<'_>) -> bool);
 
 impl Hits for Lossy {

@@ -1,4 +1,4 @@
-//! Logs written by hand, a request a line, and what the referee says to them.
+//! Logs written by hand, with one request per line, and the referee's verdict on them.
 
 use nephila::lab::audit::web_log::WebLogs;
 use nephila::lab::audit::{Kind, Terms, Verdict, judge};
@@ -8,7 +8,7 @@ pub const MS: u64 = 1_000_000;
 pub const SECOND: u64 = 1_000 * MS;
 pub const HOUR: u64 = 3_600 * SECOND;
 pub const DAY: u64 = 24 * HOUR;
-/// Of the wall clock when the monotonic one stood at zero.
+/// The time of the wall clock when the monotonic clock was at zero.
 pub const UNIX_SECONDS: u64 = 784_111_777;
 
 /// One request. Its answer begins a millisecond after its start and ends a millisecond later.
@@ -19,7 +19,7 @@ pub struct Asked {
     pub end: u64,
     pub fate: &'static str,
     pub address: u8,
-    /// Instead of `address`, if it is given.
+    /// Replaces `address`, if it is given.
     pub spelled: Option<&'static str>,
     pub scheme: &'static str,
     pub host: String,
@@ -29,7 +29,7 @@ pub struct Asked {
 }
 
 pub fn page(start: u64, host: &str, path: &str) -> Asked {
-    // Each host has an address of its own, unless a test says otherwise.
+    // Each host has its own address, unless a test sets another.
     let address = host.bytes().fold(1u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
     Asked {
         start,
@@ -46,12 +46,12 @@ pub fn page(start: u64, host: &str, path: &str) -> Asked {
     }
 }
 
-/// A robots.txt that is served with this body.
+/// Returns a robots.txt that is served with this body.
 pub fn robots(start: u64, host: &str, body: &str) -> Asked {
     page(start, host, "/robots.txt").telling("body", body)
 }
 
-/// A robots.txt that is answered with this status.
+/// Returns a robots.txt that is answered with this status.
 pub fn robots_status(start: u64, host: &str, status: u16) -> Asked {
     Asked { status, ..page(start, host, "/robots.txt") }
 }
@@ -73,7 +73,7 @@ impl Asked {
     }
 }
 
-/// The log of one web that saw all this.
+/// Returns the log of a web that saw all these requests.
 pub fn log(asked: &[Asked]) -> String {
     let mut text = format!("# clock 0 {}\n", UNIX_SECONDS * SECOND);
     for asked in asked {
@@ -95,7 +95,7 @@ pub fn verdict_of(asked: &[Asked], terms: &Terms) -> Verdict {
     judge(&WebLogs::text(log(asked)), terms, None).expect("a readable log")
 }
 
-/// The kinds of violation found, each with its count.
+/// Returns the kinds of violation found, each with its count.
 pub fn found(asked: &[Asked]) -> Vec<(Kind, u64)> {
     let verdict = verdict_of(asked, &Terms::default());
     assert_eq!(verdict.pass, verdict.violation_counts.is_empty());

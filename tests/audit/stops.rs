@@ -1,4 +1,4 @@
-//! Crawls that were killed and resumed: what may be forgotten, and what is owed all the same.
+//! Crawls that were killed and resumed: what the crawler may forget, and what it must still do.
 
 use super::script::{Asked, LAWFUL, MS, SECOND, UNIX_SECONDS, page, robots, verdict_of};
 use nephila::base::Time;
@@ -6,8 +6,8 @@ use nephila::lab::audit::{Kind, Stop, Terms, Verdict};
 
 const OPEN: &str = "User-agent: *\nDisallow:";
 
-/// A process is killed at 100 s and another begins at 110 s. An answer is durable for sure after
-/// half a second; a page may be fetched again if it ended within four.
+/// A process is killed at 100 s and another begins at 110 s. An answer is certainly durable after
+/// half a second. A page may be fetched again if it ended less than four seconds before the kill.
 fn terms() -> Terms {
     let [at, back] = [100, 110].map(|second| Time((UNIX_SECONDS + second) * SECOND));
     let stop = Stop { at, back, forgotten_ms: 500, repeated_ms: 4_000, is_log_cut: false };
@@ -34,7 +34,7 @@ fn a_page_that_ended_just_before_the_stop_may_be_fetched_again_and_an_older_one_
     };
     assert_eq!(again(97), LAWFUL);
     assert_eq!(again(95), [(Kind::FetchedTwice, 1)]);
-    // The new process knows what it has fetched itself.
+    // The new process knows the robots.txt that it has fetched itself.
     let twice = [page(111 * SECOND, "a", "/"), page(113 * SECOND, "a", "/")];
     let all = [&[robots(SECOND, "a", OPEN)][..], &twice].concat();
     assert_eq!(found(&all), [(Kind::FetchedTwice, 1)]);
@@ -65,7 +65,7 @@ fn a_retry_after_of_long_ago_is_kept_and_one_of_the_last_moment_may_be_forgotten
     };
     assert_eq!(asked(99_000), [(Kind::InsideRetryAfter, 1)]);
     assert_eq!(asked(99_800), LAWFUL);
-    // One that is forgotten does not hide one that is not.
+    // A request that may be forgotten does not hide one that may not.
     let two = [put_off(98 * SECOND, "20"), put_off(99_800 * MS, "60")];
     let all = [&[robots(SECOND, "a", OPEN)][..], &two, &[page(111 * SECOND, "a", "/2")]].concat();
     assert_eq!(found(&all), [(Kind::InsideRetryAfter, 2)], "the second put-off breaks it as well");
@@ -79,9 +79,9 @@ fn rules_of_the_last_moment_may_be_forgotten_and_must_be_asked_for_again() {
         let rest = [robots(robots_ms * MS, "a", closed), page(111 * SECOND, "a", path)];
         found(&[&first[..], &rest].concat())
     };
-    assert_eq!(asked(99_900, "/no"), LAWFUL, "by the rules before");
+    assert_eq!(asked(99_900, "/no"), LAWFUL, "the earlier rules allow it");
     assert_eq!(asked(99_000, "/no"), [(Kind::CrawlDelay, 1), (Kind::AgainstRules, 1)]);
-    // With none before, none are known.
+    // Without an earlier robots.txt no rules are known.
     let only = [robots(99_900 * MS, "a", OPEN), page(111 * SECOND, "a", "/1")];
     assert_eq!(found(&only), LAWFUL, "it may also be remembered");
 }

@@ -1,4 +1,4 @@
-//! What was fetched, how often, and what the logs themselves may look like.
+//! What was fetched and how often, and what the logs may look like.
 
 use crate::script::*;
 use nephila::lab::audit::truth::{Expect, Expectation};
@@ -40,7 +40,7 @@ fn more_tries_than_promised_are_found() {
     assert_eq!(verdict_of(&asked, &terms).count(Kind::AskedTooOften), 1);
 }
 
-/// A server that closes kept connections without an answer has seen each request.
+/// A server that closes kept connections without an answer has still seen each request.
 #[test]
 fn requests_without_an_answer_are_tries() {
     let terms = Terms { try_count_max: Some(4), ..Terms::default() };
@@ -76,7 +76,11 @@ fn the_truth_is_held_against_what_was_fetched() {
     let missed = expected("http://h:8080/missed", Expect::Fetched);
     assert_eq!(judged(vec![got(), gone(), missed]), [(Kind::Missed, 1)]);
     let failed = expected("http://h:8080/gone", Expect::Fetched);
-    assert_eq!(judged(vec![got(), failed]), [(Kind::Missed, 1)], "asked for, never fetched");
+    assert_eq!(
+        judged(vec![got(), failed]),
+        [(Kind::Missed, 1)],
+        "it was requested but never fetched"
+    );
     let denied = expected("http://h:8080/got", Expect::Denied);
     assert_eq!(judged(vec![denied, gone()]), [(Kind::DeniedAsked, 1)]);
 }

@@ -1,7 +1,7 @@
-//! Rust source without what only people read.
+//! Rust source without comments and without the contents of literals.
 
-/// `text` with comments and the insides of string and character literals replaced by blanks; line
-/// breaks stay, so that lines keep their numbers.
+/// Returns `text` with comments and the insides of string and character literals replaced by
+/// blanks. Line breaks stay, so that lines keep their numbers.
 pub fn without_comments_and_texts(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -19,7 +19,7 @@ pub fn without_comments_and_texts(text: &str) -> String {
     out
 }
 
-/// The length of the comment or literal that `rest` starts with, or 0.
+/// Returns the length of the comment or literal that `rest` starts with, or 0.
 fn skipped(rest: &str, before: Option<char>) -> usize {
     let inside_word = before.is_some_and(|char| char.is_alphanumeric() || char == '_');
     if rest.starts_with("//") {
@@ -77,7 +77,7 @@ fn quoted_len(text: &str) -> usize {
     text.len()
 }
 
-/// A lifetime is no literal: `'a` has no quote after one character.
+/// A lifetime is not a literal: `'a` has no quote after one character.
 fn character_len(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     match chars.next() {
@@ -93,7 +93,7 @@ fn character_len(text: &str) -> usize {
     }
 }
 
-/// `#"..."#` with any number of hashes, after its `r`.
+/// Matches `#"..."#` with any number of hashes, after its `r`.
 fn raw_text_len(text: &str) -> usize {
     let hashes = text.len() - text.trim_start_matches('#').len();
     if !text[hashes..].starts_with('"') {

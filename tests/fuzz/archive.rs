@@ -1,4 +1,4 @@
-//! What the crawl writes and reads back: WARC files, index lines, fingerprints.
+//! Files that the crawl writes and reads back: WARC files, index lines, fingerprints.
 
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
@@ -33,7 +33,7 @@ fn file(level: u8) -> Vec<u8> {
     out
 }
 
-/// The records up to the first error, the error, and the end of the last whole record.
+/// Returns the records up to the first error, the error, and the end of the last whole record.
 fn read(pieces: &[&[u8]]) -> (Vec<StoredRecord>, Result<(), ReadError>, u64) {
     let mut reader = Reader::new();
     let mut found = Vec::new();
@@ -79,12 +79,15 @@ fn any_archive_reads_the_same_in_any_pieces() {
         let (found, end, whole_through) = whole;
         let mut offset = 0;
         for record in &found {
-            assert_eq!(record.offset, offset, "records lie one behind the other");
+            assert_eq!(record.offset, offset, "each record begins at the end of the one before");
             offset += record.length;
             assert!(record.block().len() <= WARC_RECORD_BYTES_MAX);
             let (head, body) = record.http();
             assert_eq!([head, body].concat(), record.block());
-            assert!(record.payload().len() <= body.len(), "taking chunks off adds nothing");
+            assert!(
+                record.payload().len() <= body.len(),
+                "removing the chunked coding adds no bytes"
+            );
             let _ = (record.verify(), record.date(), record.http_status());
             let _ = (record.http_media_type(), record.kind());
         }
@@ -110,7 +113,7 @@ fn any_block_is_read_back_bit_by_bit() {
     };
     target.run(|input| {
         let mut dice = Dice::of(input);
-        // Blocks around the 65,535 bytes of a stored deflate block, too.
+        // Some blocks are around the 65,535 bytes of a stored deflate block.
         let input = match dice.below(20) {
             0 if !input.is_empty() => input.repeat(66_000 / input.len() + 1),
             _ => input.to_vec(),
@@ -224,7 +227,7 @@ fn any_text_hashes_the_same_in_any_pieces() {
         };
         let whole = hash(&[input]);
         assert_eq!(hash(&Dice::of(input).cut(input)), whole);
-        // Spaces at the ends are no words.
+        // Spaces at the ends are not words.
         assert_eq!(hash(&[b"  \n", input, b"\t "]), whole);
         (whole.is_some(), scale(input.len()))
     });

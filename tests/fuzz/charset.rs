@@ -1,5 +1,5 @@
-//! Bytes to UTF-8: chunks against the whole, and against encoding_rs in one go where the charset is
-//! settled from the start.
+//! Bytes to UTF-8: chunks are compared with the whole, and with encoding_rs in one call if the
+//! charset is known from the start.
 
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
@@ -25,7 +25,7 @@ const LABELS: &[&str] = &[
 fn decode(pieces: &[&[u8]], header: Option<&str>) -> (Vec<u8>, &'static str) {
     let mut out = Vec::new();
     let mut decoder = Decoder::new(header);
-    // As the collector would: a declaration, once it stands in the text.
+    // Acts as the collector does: it passes on a declaration as soon as it is in the text.
     let mut take = |piece: &[u8]| {
         out.extend_from_slice(piece);
         let at = memchr::memmem::find(&out, b"<meta charset=")? + "<meta charset=".len();
@@ -40,7 +40,8 @@ fn decode(pieces: &[&[u8]], header: Option<&str>) -> (Vec<u8>, &'static str) {
 #[test]
 fn any_bytes_decode_the_same_in_any_chunks() {
     let mut seeds = corpus("html5lib/encoding", 6_000);
-    // Declared beyond the bytes that are sniffed, so that the declaration comes by the parser.
+    // The charset is declared beyond the bytes that are sniffed, so the parser finds the
+    // declaration.
     let late = [&b" ".repeat(CHARSET_SNIFF_BYTES)[..], b"<meta charset=koi8-r>a\xC1"].concat();
     seeds.push(late);
     let target = Target {
@@ -61,7 +62,7 @@ fn any_bytes_decode_the_same_in_any_chunks() {
         if let Some(encoding) = settled {
             assert_eq!(whole.1, encoding.name());
             let (text, _) = encoding.decode_with_bom_removal(input);
-            // UTF-8 passes unchecked; its takers replace.
+            // UTF-8 is not checked here; its consumers replace what is invalid.
             assert_eq!(String::from_utf8_lossy(&whole.0), text);
         }
         (whole.1, header, scale(whole.0.len()))

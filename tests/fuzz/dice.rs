@@ -1,16 +1,18 @@
-//! Seeded chance: the same numbers in every run.
+//! A seeded random generator that gives the same numbers in every run.
 
-/// xorshift64*. Good enough to mutate bytes, and small.
+/// The generator xorshift64*, which is small and good enough to mutate bytes.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
     pub fn new(seed: u64) -> Dice {
-        // Never zero: the generator would stay there. Mixed, so that seeds 1 and 2 part at once.
+        // The state must not be zero, or the generator would stay there. The seed is mixed, so that
+        // seeds 1 and 2 differ from the first number on.
         Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x2545_F491_4F6C_DD1D | 1)
     }
 
-    /// Dice that depend on `input` alone, so that a kept input replays without its history.
+    /// Makes dice that depend on `input` alone, so that a kept input can be replayed without its
+    /// history.
     pub fn of(input: &[u8]) -> Dice {
         Dice::new(fnv(input))
     }
@@ -27,7 +29,7 @@ impl Dice {
         (self.next() >> 11) as usize % end
     }
 
-    /// True once in `count`.
+    /// Returns true once in `count` calls, on average.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
@@ -36,13 +38,14 @@ impl Dice {
         &of[self.below(of.len())]
     }
 
-    /// Mostly small, now and then up to `max`: the sizes that bugs like.
+    /// Returns a size that is mostly small and sometimes up to `max`. Such sizes find bugs.
     pub fn size(&mut self, max: usize) -> usize {
         let bits = self.below(usize::BITS as usize - max.leading_zeros() as usize + 1);
         self.below(1usize.checked_shl(bits as u32).unwrap_or(usize::MAX).min(max + 1).max(1))
     }
 
-    /// `bytes` in pieces, none of them empty: a few large ones, byte by byte, or sizes mixed.
+    /// Cuts `bytes` into pieces, none of them empty: a few large ones, single bytes, or mixed
+    /// sizes.
     pub fn cut<'a>(&mut self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
         let size_max = [1, 3, 16, 300, 5_000, bytes.len().max(1)][self.below(6)];
         let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! DNS messages: replies to our question and to others', queries to the synthetic web, and frames.
+//! DNS messages: replies to our question and to others, queries to the synthetic web, and frames.
 
 use crate::dice::Dice;
 use crate::engine::{Target, scale};
@@ -43,7 +43,8 @@ fn replies() -> Vec<Vec<u8>> {
         }
         seeds.push(encode_answer(&asked, &[], 60, Rcode::NoError, false));
         seeds.push(encode_answer(&asked, &all, 60, Rcode::NoError, true));
-        // An alias by hand, from the question's name to `x.` before it: two answers.
+        // An alias written by hand, from the question's name to the same name with `x.` before it,
+        // so there are two answers.
         let mut alias = encode_answer(&asked, &all[..1], 300, Rcode::NoError, false);
         alias[7] = 2;
         alias.extend_from_slice(b"\xC0\x0C\0\x05\0\x01\0\0\0\x0A\0\x04\x01x\xC0\x0C");
@@ -70,7 +71,7 @@ fn any_reply_is_refused_or_answers_our_question() {
                 assert_eq!(is_found, !answer.addresses.is_empty());
                 assert!(answer.addresses.len() <= DNS_ADDRESS_COUNT_MAX);
                 assert!(answer.addresses.iter().all(|address| kind.holds(*address)));
-                // The id is in the first two bytes, and of no other question.
+                // The id in the first two bytes is that of our question.
                 assert_eq!(input[..2], ID.to_be_bytes());
                 let other = decode_answer(input, ID ^ 1, NAME, kind);
                 assert_eq!(other, Err(DnsError::WrongId));
@@ -100,7 +101,7 @@ fn any_query_is_refused_or_can_be_answered() {
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let bytes = encode_answer(&query, &[address], 300, Rcode::NoError, false);
         assert!(bytes.len() <= usize::from(query.answer_bytes_max));
-        // Our own client reads it back, where it could have asked for such a name.
+        // Our own client reads the reply, if it could have asked for such a name.
         if let (Some(kind), false) = (query.kind, query.name.is_empty()) {
             match decode_answer(&bytes, query.id, &query.name, kind) {
                 Ok(answer) if kind == Kind::A && answer.outcome == DnsOutcome::Found => {
@@ -145,7 +146,8 @@ fn any_stream_of_frames_reads_the_same_in_any_pieces() {
     });
 }
 
-/// The messages, and how the stream ended: by a frame that cannot be, in mid-frame, or between two.
+/// Returns the messages and how the stream ended: at an invalid frame, within a frame, or between
+/// two frames.
 type Frames = (Vec<Vec<u8>>, Result<bool, DnsError>);
 
 fn frames(pieces: &[&[u8]]) -> Frames {

@@ -1,8 +1,8 @@
-//! The loop: an input, a check, and what is done when the check fails.
+//! The loop of a fuzz target: it makes an input, runs a check, and handles a check that fails.
 //!
-//! A check panics when a promise is broken, and returns a sign of what the input led to (which
-//! error, how many tokens). An input with a new sign joins the pool that later inputs are made
-//! from, so that a target finds its way into the language without knowing it.
+//! A check panics when an assertion fails. Otherwise it returns a sign of what the input led to
+//! (which error, how many tokens). An input with a new sign joins the pool that later inputs are
+//! made from, so that a target learns the language without knowing it.
 
 use crate::dice::{Dice, fnv};
 use crate::mutate::Mutator;
@@ -14,25 +14,25 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 
-/// Inputs kept because they led to something new.
+/// The most inputs that are kept because they led to something new.
 const POOL_COUNT_MAX: usize = 4_096;
-/// Tries to make a failing input smaller.
+/// How many attempts are made to shorten a failing input.
 const SHRINK_TRY_COUNT_MAX: usize = 4_000;
 const SEED: u64 = 1;
 
 /// One parser under test.
 pub struct Target {
-    /// The test's own name, modules included: the replay command asks for it.
+    /// The test's name with its modules. The replay command needs it.
     pub name: &'static str,
     pub words: &'static [&'static [u8]],
     pub seeds: Vec<Vec<u8>>,
     pub input_bytes_max: usize,
-    /// Inputs of one run of `cargo test`.
+    /// The number of inputs in one run of `cargo test`.
     pub input_count: u64,
 }
 
 impl Target {
-    /// Runs `check` on the seeds and on what becomes of them.
+    /// Runs `check` on the seeds and on inputs made from them.
     pub fn run<S: Hash>(self, check: impl Fn(&[u8]) -> S) {
         be_quiet_while_shrinking();
         let check = |input: &[u8]| sign(&check(input));
@@ -54,7 +54,7 @@ impl Target {
             run.try_input(&self, input.clone(), &check);
         }
         let is_over = |run: &Run| match seconds {
-            // The clock is not asked for every input: some take less time than it.
+            // The clock is not read for every input, because some inputs take less time than that.
             Some(limit) => run.input_count.is_multiple_of(64) && began.elapsed() >= limit,
             None => run.input_count >= self.input_count + self.seeds.len() as u64,
         };
@@ -86,7 +86,8 @@ impl Target {
              --exact {}",
             self.name
         );
-        // Once more, aloud: this is the panic that the test fails with.
+        // The check runs once more, with its output shown. This is the panic that the test fails
+        // with.
         check(&small);
         unreachable!("an input that failed passes: the check is not deterministic");
     }
@@ -144,7 +145,7 @@ thread_local! {
     static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// `None` if it panics, of which nothing is printed.
+/// Runs the check. The result is `None` if the check panics; nothing of the panic is printed.
 fn quietly<T>(run: impl FnOnce() -> T) -> Option<T> {
     IS_QUIET.set(true);
     let result = panic::catch_unwind(AssertUnwindSafe(run)).ok();
@@ -172,7 +173,7 @@ fn sign(what: &impl Hash) -> u64 {
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long a person wants it to run")]
@@ -180,7 +181,7 @@ fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Files of a folder of test data as seeds, each cut to `bytes_max`.
+/// Returns the files of a folder of test data as seeds, each cut to `bytes_max`.
 pub fn corpus(folder: &str, bytes_max: usize) -> Vec<Vec<u8>> {
     let path = crate::corpus::find(folder).path;
     let entries = std::fs::read_dir(path).expect("the folder opens");
@@ -194,12 +195,12 @@ pub fn corpus(folder: &str, bytes_max: usize) -> Vec<Vec<u8>> {
     paths.iter().map(read).collect()
 }
 
-/// Words as seeds.
+/// Returns words as seeds.
 pub fn texts(seeds: &[&str]) -> Vec<Vec<u8>> {
     seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
 }
 
-/// Coarse: inputs whose counts differ by little are much the same.
+/// Returns a coarse count, so that inputs whose counts differ by little look the same.
 pub fn scale(count: usize) -> u32 {
     usize::BITS - count.leading_zeros()
 }

@@ -1,5 +1,5 @@
-//! The HTML reader: chunks against the whole, and the tokenizer against html5gum's, which follows
-//! the standard state by state.
+//! The HTML reader: chunks are compared with the whole, and the tokenizer with html5gum's, which
+//! follows the standard state by state.
 
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
@@ -31,7 +31,7 @@ const WORDS: &[&[u8]] = &[
     b"\r\n", b"\0",
 ];
 
-/// All that a page says, and its text.
+/// Everything that the reader finds in a page, and its text.
 #[derive(Debug, PartialEq, Eq)]
 struct Reading {
     links: Vec<String>,
@@ -58,20 +58,20 @@ fn read(pieces: &[&[u8]], charset: Option<&str>) -> (Page, Reading) {
     (page, reading)
 }
 
-/// A byte that is no UTF-8 becomes three.
+/// An invalid byte in UTF-8 becomes three bytes.
 const REPLACED_BYTES: usize = 3;
 
 fn check_bounds(page: &Page, text_bytes: usize, input_bytes: usize) {
     assert!(page.link_count() <= 2 * PAGE_LINK_COUNT_MAX);
     for link in page.links() {
-        // No reference is shorter than a third of what it stands for.
+        // A character reference is at least a third as long as its text.
         assert!(link.href.len() <= REPLACED_BYTES * ATTRIBUTE_BYTES_MAX);
         assert!(link.text.len() <= REPLACED_BYTES * ANCHOR_TEXT_BYTES_MAX);
     }
     assert!(page.title().is_none_or(|title| title.len() <= REPLACED_BYTES * TITLE_BYTES_MAX));
     let language_bytes = page.language().map_or(0, str::len);
     assert!(language_bytes <= REPLACED_BYTES * LANGUAGE_BYTES_MAX);
-    // A legacy byte becomes three at the most, and a block adds one space.
+    // A byte of a legacy charset becomes at most three bytes, and a block element adds one space.
     assert!(text_bytes <= REPLACED_BYTES * (input_bytes + 1), "{text_bytes} of {input_bytes}");
 }
 
@@ -115,7 +115,7 @@ struct Recorder {
     attributes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// The standard's treatment of a name: lower case, and NUL replaced.
+/// Treats a name as the standard does: lower case, with NUL replaced.
 fn name_of(raw: &[u8]) -> Vec<u8> {
     let mut name = Vec::new();
     for byte in raw.to_ascii_lowercase() {
@@ -178,7 +178,7 @@ fn tokens_of(pieces: &[&[u8]]) -> Vec<Token> {
     recorder.tokens
 }
 
-/// html5gum's tokens without comments and doctypes, which ours passes over.
+/// Returns html5gum's tokens without comments and doctypes, which our tokenizer skips.
 fn tokens_of_html5gum(input: &[u8]) -> Vec<Token> {
     let mut tokens = Vec::new();
     for token in html5gum::Tokenizer::new(input) {
@@ -199,7 +199,7 @@ fn tokens_of_html5gum(input: &[u8]) -> Vec<Token> {
     tokens
 }
 
-/// Names are cut at the bound, and attributes of such names are dropped.
+/// Names are cut at the bound, and attributes with such names are dropped.
 fn has_long_name(token: &Token) -> bool {
     match token {
         Token::Start { name, attributes, .. } => {
@@ -221,7 +221,7 @@ fn any_tokens_are_those_of_html5gum() {
         input_count: 6_000,
     };
     target.run(|input| {
-        // Line ends are where we differ by design: a carriage return in text stays one.
+        // Line ends differ by design: our tokenizer keeps a carriage return in text.
         let input: Vec<u8> = input.iter().copied().filter(|byte| *byte != b'\r').collect();
         let ours = tokens_of(&[&input]);
         let theirs = tokens_of_html5gum(&input);
@@ -275,12 +275,12 @@ fn any_meta_content_is_read_within_itself() {
     target.run(|input| {
         let mut all = RobotsMeta::default();
         all.add_header(input);
-        // A second header never takes back what the first has said.
+        // A second header never removes what the first has set.
         let mut more = all;
         more.add_header(b"index, follow, otherbot: none");
         assert_eq!(more, all);
-        // What speaks to another agent alone is nothing to us, whatever it is; the exceptions
-        // name their agent themselves.
+        // A directive for another agent only is ignored, whatever it is. The exceptions name their
+        // agent themselves.
         let mut others = RobotsMeta::default();
         others.add_header(&[b"otherbot: ", input].concat());
         assert!(!input.contains(&b':') || all.noindex || !others.noindex);

@@ -1,5 +1,5 @@
-//! HTTP: responses in any cut, bodies against the archive's own dechunker, codings against their
-//! reference decoders, and the small field values.
+//! HTTP: responses cut anywhere, bodies compared with the archive's own dechunker, codings compared
+//! with their reference decoders, and the small field values.
 
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale, texts};
@@ -71,7 +71,7 @@ fn feed(reader: &mut ResponseReader, piece: &[u8], body: &mut Vec<u8>) -> Result
         rest = &rest[used..];
         match event {
             Event::NeedMore => {
-                assert!(rest.is_empty(), "NeedMore leaves nothing unused");
+                assert!(rest.is_empty(), "NeedMore uses all input");
                 return Ok(());
             }
             Event::Head => {}
@@ -101,7 +101,7 @@ fn any_response_reads_the_same_in_any_cut() {
             let longer = [input, b"H"].concat();
             assert!(
                 !read(&[&longer], method).is_reusable,
-                "a byte behind it spoils the connection"
+                "a connection with a byte after the response cannot be reused"
             );
         }
         let has_status =
@@ -114,7 +114,7 @@ fn any_response_reads_the_same_in_any_cut() {
     });
 }
 
-/// The archive takes chunks off with code of its own.
+/// The archive removes the chunked coding with its own code.
 fn check_by_archive(input: &[u8], reading: &Reading) {
     let Some(head) = reading.head.as_ref().filter(|_| reading.closed.is_ok()) else { return };
     let start = memchr::memmem::find(input, head).expect("the head is in what was read");
@@ -205,7 +205,7 @@ fn any_coded_body_decodes_the_same_in_any_cut() {
         let mut dice = Dice::of(input);
         let whole = decode(pool, coding, &[coded]);
         let cut = decode(pool, coding, &dice.cut(coded));
-        // What a failing piece led to may come or not; br keeps it back.
+        // The output of a piece that fails may or may not come out; brotli keeps it back.
         assert_eq!(cut.1, whole.1);
         let is_same = match whole.1 {
             Ok(()) => cut.0 == whole.0,
@@ -217,7 +217,7 @@ fn any_coded_body_decodes_the_same_in_any_cut() {
             let read = flate2::read::MultiGzDecoder::new(coded).read_to_end(&mut theirs);
             assert!(read.is_err() || theirs == whole.0);
         }
-        // And there and back.
+        // Encoding and decoding gives the same bytes.
         let there = encode(coding, coded);
         assert_eq!(decode(pool, coding, &dice.cut(&there)), (coded.to_vec(), Ok(())));
         Some((coding, whole.1.err(), scale(whole.0.len())))
@@ -313,11 +313,11 @@ fn any_link_header_gives_links_that_stand_in_it() {
         for link in &links {
             assert!(link.target.len() + 2 <= input.len() && link.rel.len() <= input.len());
             assert!(!link.target.contains(&b'>'));
-            // In order, and none twice.
+            // The links are in order, and none is found twice.
             let at = memchr::memmem::find(rest, link.target).expect("it stands there");
             rest = &rest[at + link.target.len()..];
         }
-        // Cut behind a link it has that link, and all before it.
+        // If the value is cut after a link, it has that link and all before it.
         let ends = input.iter().enumerate().filter(|(_, byte)| **byte == b',');
         for (end, _) in ends.take(20) {
             let cut: Vec<_> = header_links(&input[..end]).collect();

@@ -1,11 +1,11 @@
-//! New inputs from known ones: flips, insertions, deletions, splices, repetitions and the words of
-//! the language under test.
+//! Makes new inputs from known ones: bit flips, insertions, deletions, splices, repetitions, and
+//! words of the language under test.
 
 use crate::dice::Dice;
 
-/// Mutations of one input, at most.
+/// The most mutations of one input.
 const MUTATION_COUNT_MAX: usize = 8;
-/// Bytes that a repetition may add.
+/// The most bytes that a repetition may add.
 const REPEATED_BYTES_MAX: usize = 4_096;
 
 pub struct Mutator<'a> {
@@ -15,7 +15,7 @@ pub struct Mutator<'a> {
 }
 
 impl Mutator<'_> {
-    /// An input made from `pool`: one of it mutated, or words thrown together.
+    /// Makes an input from `pool`: a mutated input of it, or a random sequence of words.
     pub fn input(&self, pool: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
         let mut input = if pool.is_empty() || dice.one_in(6) {
             self.soup(dice)
@@ -72,7 +72,7 @@ impl Mutator<'_> {
                 insert(input, at, &repeated);
             }
             _ if !pool.is_empty() => {
-                // The head of this one and the tail of another.
+                // The start of this input and the end of another.
                 let other = dice.pick(pool);
                 let from = dice.below(other.len() + 1);
                 input.truncate(at);
@@ -88,7 +88,7 @@ fn insert(input: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     input.splice(at..at, bytes.iter().copied());
 }
 
-/// Any byte, but ends of ranges more often than others.
+/// Returns any byte, but the ends of ranges more often than others.
 fn byte(dice: &mut Dice) -> u8 {
     const EDGES: &[u8] = b"\0\x01\t\n\x0c\r\x1b !\"#$%&'()*+,-./09:;<=>?@AZ[\\]^_`az{|}~\x7f\x80\
                            \xbf\xc0\xc3\xe2\xef\xf0\xf4\xfe\xff";

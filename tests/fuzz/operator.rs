@@ -1,5 +1,5 @@
-//! What operators and logs hand us: seed files, configuration, request lines, web logs, and the
-//! escapes that make strangers' text fit for a terminal.
+//! Text from operators and logs: seed files, configuration, request lines, web logs, and the
+//! escapes that make other people's text safe for a terminal.
 
 use crate::dice::Dice;
 use crate::engine::{Target, scale, texts};
@@ -165,7 +165,7 @@ fn any_log_line_is_one_line_that_reads_back() {
     });
 }
 
-/// The crawler's own log: ten words, whatever the URL and the method are.
+/// The crawler's own log has ten words in a line, whatever the URL and the method are.
 fn check_request_line(text: &str) {
     let base = Url::parse("http://h.example/").expect("a URL");
     let url = base.join(text).unwrap_or(base);
@@ -173,7 +173,7 @@ fn check_request_line(text: &str) {
         started: Time(1),
         at: WallTime(2),
         address: None,
-        // Ours, and never empty; escaped all the same.
+        // This text is our own and never empty, but it is escaped all the same.
         method: &format!("GET{text}"),
         url: &url,
         status: Some(200),
@@ -211,7 +211,7 @@ fn any_text_is_made_fit_for_one_line_of_a_terminal() {
     target.run(|input| {
         let whole = escape(input).to_string();
         assert!(!whole.chars().any(char::is_control), "{whole:?}");
-        // Ten bytes for the longest escape, `\u{10ffff}`, of four bytes or fewer.
+        // The longest escape, `\u{10ffff}`, has ten bytes and stands for at most four.
         assert!(whole.len() <= 10 * input.len());
         let chars_max = Dice::of(input).below(40);
         let cut = escape_cut(input, chars_max).to_string();

@@ -1,4 +1,5 @@
-//! robots.txt: pieces against the whole, bounds, and what must not depend on how a file is spelt.
+//! robots.txt: pieces are compared with the whole, memory is bounded, and the result does not
+//! depend on how a file is spelled.
 
 use crate::dice::Dice;
 use crate::engine::{Target, corpus, scale};
@@ -49,7 +50,8 @@ fn any_file_gives_the_same_rules_in_any_pieces() {
         for path in PATHS {
             let verdict = whole.check(path);
             assert_eq!(verdict.allowed, verdict.rule.is_none_or(|rule| rule.allow), "{path}");
-            // The rule that decides is the first, by precedence, that matches; none before it may.
+            // The rule that decides is the first one, by precedence, that matches. No rule before
+            // it may match.
             let naive = whole.rules().find(|rule| naive_matches(rule.pattern.as_bytes(), path));
             assert!(
                 *path == "/robots.txt" || verdict.rule == naive,
@@ -66,17 +68,20 @@ fn check_bounds(robots: &Robots, file_bytes: usize) {
     assert!(robots.rules().count() <= ROBOTS_RULE_COUNT_MAX);
     assert!(robots.sitemaps().count() <= ROBOTS_SITEMAP_COUNT_MAX);
     assert!(robots.crawl_delay_ms().is_none_or(|delay_ms| delay_ms <= ROBOTS_DELAY_MS_MAX));
-    // An octet is three when it is encoded, and UTF-16 may turn two into three; an entry of eight
-    // bytes comes with a line of more. `Allow: /index.html` makes two rules.
+    // An encoded octet takes three bytes, and UTF-16 may turn two bytes into three. An entry of
+    // eight bytes comes with a line that is longer than that. `Allow: /index.html` makes two rules.
     assert!(robots.heap_bytes() <= 6 * file_bytes, "{} of {file_bytes}", robots.heap_bytes());
     let lengths: Vec<_> = robots.rules().map(|rule| (rule.pattern.len(), rule.allow)).collect();
     let is_sorted = |pair: &[(usize, bool)]| {
         pair[0].0 > pair[1].0 || pair[0].0 == pair[1].0 && pair[0].1 >= pair[1].1
     };
-    assert!(lengths.windows(2).all(is_sorted), "by octets, and allow before disallow");
+    assert!(
+        lengths.windows(2).all(is_sorted),
+        "rules are sorted by octets, and allow comes before disallow"
+    );
 }
 
-/// RFC 9309 2.2.3 by its definition, position by position, on the path in normal form.
+/// Matches by the definition in RFC 9309 2.2.3, position by position, on the path in normal form.
 fn naive_matches(pattern: &[u8], path: &str) -> bool {
     let path = normal(path);
     let mut places: Vec<bool> = (0..=path.len()).map(|at| at == 0).collect();
@@ -97,7 +102,8 @@ fn naive_matches(pattern: &[u8], path: &str) -> bool {
     places.contains(&true)
 }
 
-/// Of the paths above: what must be encoded is, and `%61` is its letter.
+/// The normal forms of the paths above: what must be encoded is encoded, and `%61` becomes its
+/// letter.
 fn normal(path: &str) -> Vec<u8> {
     let path = path.replace("%61", "a").replace('*', "%2A").replace('$', "%24");
     path.replace('\u{e9}', "%C3%A9").into_bytes()

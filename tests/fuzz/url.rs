@@ -1,4 +1,5 @@
-//! URLs: the fast parser against the `url` crate, and what holds for every URL that comes out.
+//! URLs: the fast parser is compared with the `url` crate, and every URL that comes out must have
+//! certain properties.
 
 use crate::dice::Dice;
 use crate::engine::{Target, scale, texts};
@@ -31,7 +32,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// What the `url` crate makes of it, as our type would have it.
+/// Parses with the `url` crate, and returns the URL in the form that our type has.
 fn reference(parsed: Result<url::Url, url::ParseError>) -> Result<String, UrlError> {
     let mut parsed = parsed.map_err(|_| UrlError::Invalid)?;
     if !matches!(parsed.scheme(), "http" | "https") {
@@ -46,11 +47,18 @@ fn reference(parsed: Result<url::Url, url::ParseError>) -> Result<String, UrlErr
 
 fn check_url(url: &Url) {
     let text = url.as_str();
-    assert!(text.bytes().all(|byte| byte.is_ascii_graphic()), "fit for a request line: {text:?}");
+    assert!(
+        text.bytes().all(|byte| byte.is_ascii_graphic()),
+        "the URL cannot stand in a request line: {text:?}"
+    );
     assert!(text.len() <= URL_BYTES_MAX && !text.contains('#'));
     assert!(url.path_and_query().starts_with('/') && !url.host().is_empty());
     assert_eq!([url.origin(), url.path_and_query()].concat(), text);
-    assert_eq!(Url::parse(text).as_ref(), Ok(url), "serialised form parses to itself");
+    assert_eq!(
+        Url::parse(text).as_ref(),
+        Ok(url),
+        "the serialised form must parse to the same URL"
+    );
     assert_eq!(&Url::rebuild(url.origin(), url.path_and_query()), url);
     let hash_key = HashKey::new(7);
     assert_eq!(url.host_key(&hash_key), HostKey::of(&hash_key, url.host()));
@@ -58,7 +66,10 @@ fn check_url(url: &Url) {
     assert!(url.host().ends_with(domain) || url.host().trim_end_matches('.').ends_with(domain));
     let mut key = Vec::new();
     surt::push_key(&mut key, url);
-    assert!(!key.is_empty() && key.iter().all(|byte| *byte > b' '), "one word of an index line");
+    assert!(
+        !key.is_empty() && key.iter().all(|byte| *byte > b' '),
+        "the key must be one word of an index line"
+    );
     assert!(key.len() <= 4 * URL_BYTES_MAX);
 }
 
@@ -84,7 +95,7 @@ fn any_text_parses_and_joins_as_the_url_crate_does() {
         assert_eq!(parsed.as_ref().map(|url| url.to_string()).map_err(|e| *e), theirs);
         let base = Url::parse(Dice::of(input).pick::<&str>(&BASES)).expect("a base");
         let joined = base.join(&text);
-        // The crate refuses three slashes and more before a host; the standard skips them.
+        // The crate refuses three or more slashes before a host; the standard skips them.
         let slashes = |byte: &u8| matches!(byte, b'/' | b'\\');
         let seen = text.bytes().filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'));
         let leading =

@@ -1,5 +1,5 @@
-//! One crawl of the hostile web over real sockets, and all that it left behind: the servers' log,
-//! the crawler's request log, the WARC files.
+//! One crawl of the hostile web over real sockets, and everything that it left: the servers' log,
+//! the crawler's request log, and the WARC files.
 
 use nephila::crawl::config::{Settings, Stay};
 use nephila::engine::{self, EndReason, Summary};
@@ -16,11 +16,11 @@ pub const DELAY_MS: u64 = 50;
 pub const RETRY_COUNT_MAX: u8 = 2;
 pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const HOST_PAGE_CAP: u64 = 60;
-/// The least that the setting allows: Retry-After and Crawl-delay are clamped to it.
+/// The smallest value that the setting allows. Retry-After and Crawl-delay are clamped to it.
 pub const LONGEST_DELAY_MS: u64 = 1_000;
 
 pub struct Evidence {
-    /// Ports of the plain and of the secret hosts.
+    /// The ports of the plain hosts and of the hosts with TLS.
     ports: (u16, u16),
     pub farm: IpAddr,
     /// The ordinary pages beside the hostile hosts.
@@ -68,7 +68,7 @@ pub fn settings(stand: &Stand) -> Settings {
     }
 }
 
-/// The crawl of all rows: run once, judged by every test.
+/// Returns the crawl of all rows. It runs once, and every test judges it.
 pub fn evidence() -> &'static Evidence {
     static EVIDENCE: OnceLock<Evidence> = OnceLock::new();
     EVIDENCE.get_or_init(|| {
@@ -103,7 +103,7 @@ pub fn crawl(how: impl FnOnce(&Stand, &Web) -> (Settings, Vec<String>)) -> Evide
     let text = std::fs::read_to_string(&log).expect("the log");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let mut asked: Vec<Entry> = lines.map(|l| Entry::parse(l).expect("a log line")).collect();
-    // Lines stand in the order in which answers ended.
+    // The log's lines are in the order in which answers ended.
     asked.sort_by_key(|entry| entry.at);
     let logged = files(&out.join("requests"), "shard-", ".log");
     let logged = logged.iter().flat_map(|bytes| request_lines(bytes)).collect();
@@ -166,26 +166,26 @@ impl Evidence {
         }
     }
 
-    /// What the crawler says became of its requests for a target, in order.
+    /// Returns the outcomes that the crawler logged for a target, in order.
     pub fn outcomes(&self, row: &str, target: &str) -> Vec<&str> {
         let url = self.url(row, target);
         let lines = self.logged.iter().filter(|line| line.url == url);
         lines.map(|line| line.outcome.as_str()).collect()
     }
 
-    /// What the row's server saw.
+    /// Returns what the row's server saw.
     pub fn asked_of(&self, row: &str) -> Vec<&Entry> {
         let name = format!("{row}.hostile.test");
         let is_here = |entry: &&Entry| entry.host.rsplit_once(':').is_some_and(|(h, _)| h == name);
         self.asked.iter().filter(is_here).collect()
     }
 
-    /// The requests for one target that the row's server saw.
+    /// Returns the requests for one target that the row's server saw.
     pub fn asked_for(&self, row: &str, target: &str) -> Vec<&Entry> {
         self.asked_of(row).into_iter().filter(|entry| entry.path == target).collect()
     }
 
-    /// The stored responses of a target.
+    /// Returns the stored responses of a target.
     pub fn stored(&self, row: &str, target: &str) -> Vec<&StoredRecord> {
         let url = self.url(row, target);
         let is_its = |record: &&StoredRecord| {
@@ -194,14 +194,14 @@ impl Evidence {
         self.records.iter().filter(is_its).collect()
     }
 
-    /// The one stored response of a target.
+    /// Returns the only stored response of a target.
     pub fn only(&self, row: &str, target: &str) -> &StoredRecord {
         let stored = self.stored(row, target);
         assert_eq!(stored.len(), 1, "{row}{target}");
         stored[0]
     }
 
-    /// The CDXJ line of a target.
+    /// Returns the CDXJ line of a target.
     pub fn index_line(&self, row: &str, target: &str) -> &str {
         let url = format!("\"{}\"", self.url(row, target));
         self.index.iter().find(|line| line.contains(&url)).expect("an index line")

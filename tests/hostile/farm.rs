@@ -1,4 +1,4 @@
-//! A thousand names on one address get that address's share, and no more.
+//! A thousand names on one address get the share of one address, and no more.
 
 use super::evidence::{DELAY_MS, crawl, settings};
 use nephila::crawl::config::Settings;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 #[test]
 fn a_farm_of_a_thousand_names_gets_one_address_s_share() {
-    // The ordinary hosts need one; a machine that is busy with other tests gets thirty.
+    // The ordinary hosts need one second. A machine that is busy with other tests gets thirty.
     let seconds = 30;
     let evidence = crawl(|stand, web| {
         let settings = Settings { max_seconds: seconds, ..settings(stand) };
@@ -21,7 +21,7 @@ fn a_farm_of_a_thousand_names_gets_one_address_s_share() {
     assert!(hosts.len() > 5, "names of the farm take turns: {hosts:?}");
     let share = seconds * 1_000 / DELAY_MS;
     assert!(of_farm.len() as u64 <= share + 1, "{} requests", of_farm.len());
-    // Twenty hosts of twenty pages and a robots.txt each: done long before the farm is.
+    // Twenty hosts with twenty pages and a robots.txt each have ended long before the farm has.
     let pages = of_others.iter().filter(|entry| entry.path != "/robots.txt").count();
-    assert_eq!(pages, evidence.ordinary.len(), "ordinary hosts go on beside it");
+    assert_eq!(pages, evidence.ordinary.len(), "ordinary hosts are crawled beside the farm");
 }

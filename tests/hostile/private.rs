@@ -1,5 +1,5 @@
-//! Without leave to speak to private addresses, nothing on 127/8 or beyond is connected to,
-//! whatever leads there.
+//! Without permission to connect to private addresses, the crawler connects to nothing on 127/8 or
+//! other private addresses, whatever leads there.
 
 use super::evidence::{crawl, settings};
 use nephila::crawl::config::Settings;
@@ -19,7 +19,7 @@ fn names_and_addresses_that_are_not_public_are_never_connected_to() {
         let named = ROWS.iter().filter(|row| row.name.starts_with("dns-"));
         seeds.extend(named.map(|row| hostile.url(row, "/")));
         let seeds = seeds.clone();
-        // The rebound name is public only where addresses are simulated.
+        // The name that is rebound is public only where addresses are simulated.
         let settings = Settings { allow_private: false, max_seconds: 20, ..settings(stand) };
         (settings, seeds)
     });

@@ -1,5 +1,5 @@
-//! The same rows on simulated public addresses, where what is private can be told from what is
-//! not, and a day takes seconds.
+//! The same rows on simulated public addresses, where private addresses can be told from public
+//! ones, and a day takes seconds.
 
 use super::evidence::{Logged, request_lines};
 use super::support::{self, Crawl, crawl_from, settings, url};
@@ -98,7 +98,10 @@ fn a_name_that_moves_to_a_private_address_is_followed_no_further() {
     assert!(asked > 10, "fetched while the name was public: {asked}");
     assert!(crawl.log.iter().all(|entry| entry.local.ip().to_string().starts_with("93.")));
     let last = logged.last().expect("requests");
-    assert_eq!(last.outcome, "address_refused", "checked again when the answer ran out");
+    assert_eq!(
+        last.outcome, "address_refused",
+        "the address is checked again when the DNS answer has expired"
+    );
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn a_64_of_addresses_is_one_server_and_so_are_the_spellings_of_one() {
         let hosts: BTreeSet<&str> = crawl.log.iter().map(|entry| entry.host.as_str()).collect();
         assert!(hosts.len() > 20, "names of the farm take turns: {hosts:?}");
         let gaps = crawl.log.windows(2).map(|pair| pair[1].at.since(pair[0].at).as_millis());
-        assert!(gaps.min() >= Some(1_000), "one pace for all");
+        assert!(gaps.min() >= Some(1_000), "all names have one pace");
     }
 }
 

@@ -1,9 +1,9 @@
-//! html5lib's encoding suite: which charset a page is read in.
+//! html5lib's encoding suite checks which charset a page is read in.
 
 use crate::corpus_files;
 use nephila::proto::html::{NoText, PageReader};
 
-/// All cases of the suite: a skip that grows, or a file that is not read, fails.
+/// Runs all cases of the suite. The test fails if more cases are skipped, or if a file is not read.
 const RUN_COUNT: usize = 81;
 const TOO_LATE_COUNT: usize = 1;
 
@@ -17,8 +17,8 @@ fn rfc_the_html5lib_encoding_suite_passes() {
         let section_count = memchr::memmem::find_iter(&bytes, b"#data\n").count();
         assert_eq!(cases(&bytes).len(), section_count, "{file}: sections and cases");
         for (data, label) in cases(&bytes) {
-            // Declared 8 KB after the first byte beyond ASCII: a browser starts over, a stream
-            // cannot.
+            // The charset is declared 8 KB after the first byte that is not ASCII. A browser starts
+            // over there; a stream cannot.
             if memchr::memmem::find(data, b"<!-- multi-script test -->").is_some() {
                 too_late_count += 1;
                 continue;
@@ -46,7 +46,7 @@ fn rfc_the_html5lib_encoding_suite_passes() {
     assert_eq!((run_count, too_late_count), expected);
 }
 
-/// `#data` and `#encoding` sections.
+/// Returns the `#data` and `#encoding` sections.
 fn cases(suite: &[u8]) -> Vec<(&[u8], &[u8])> {
     let mut cases = Vec::new();
     let mut rest = suite;

@@ -1,4 +1,4 @@
-//! Real pages: our reader, lol_html's and html5ever's must tell the same links.
+//! Real pages: our reader, lol_html's and html5ever's must find the same links.
 
 use crate::referee::{self, Found};
 use crate::{Cut, corpus_files};
@@ -30,7 +30,7 @@ fn read_lol(bytes: &[u8]) -> Page {
     reader.finish(&mut ignore)
 }
 
-/// What `left` has and `right` has not, with multiplicity.
+/// Returns the items that `left` has and `right` lacks, counting repeated ones.
 fn missing(left: &[Found], right: &[Found]) -> Vec<Found> {
     let mut counts: BTreeMap<&Found, usize> = BTreeMap::new();
     right.iter().for_each(|link| *counts.entry(link).or_default() += 1);
@@ -60,7 +60,7 @@ fn links_of_real_pages_agree_with_html5ever_and_where_lol_html_differs_html5ever
         assert_eq!(
             referees.len(),
             ours.len() + page.link_cut_count as usize,
-            "{file}: kept and dropped links are all; ours alone {:#?}, referee's alone {:#?}",
+            "{file}: kept and dropped links differ; only ours {:#?}, only the referee's {:#?}",
             missing(&ours, &referees),
             missing(&referees, &ours),
         );

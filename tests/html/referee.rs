@@ -1,5 +1,5 @@
-//! html5ever as the referee: its tokenizer, steered by its own tree builder with scripting off,
-//! tells which start tags a page has. The tree itself is not built.
+//! html5ever as the referee. Its tokenizer is steered by its own tree builder with scripting off,
+//! and tells which start tags a page has. The tree itself is not built.
 
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer};
@@ -11,7 +11,7 @@ use nephila::proto::html::{LinkKind, Rel, refresh_url};
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// A link as the comparison sees it.
+/// A link in the form in which links are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
     pub kind: LinkKind,
@@ -19,7 +19,7 @@ pub struct Found {
     pub nofollow: bool,
 }
 
-/// All links of a page, in page order.
+/// Returns all links of a page, in the order of the page.
 pub fn links(page: &str) -> Vec<Found> {
     let options = TreeBuilderOpts { scripting_enabled: false, ..TreeBuilderOpts::default() };
     let recorder =
@@ -27,7 +27,7 @@ pub fn links(page: &str) -> Vec<Found> {
     let tokenizer = Tokenizer::new(recorder, Default::default());
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(page));
-    // A script's end tag hands control back; nothing is run.
+    // The end tag of a script returns control to the caller. No script is run.
     while !input.is_empty() {
         let _ = tokenizer.feed(&input);
     }
@@ -83,7 +83,7 @@ fn link_of(name: &str, attributes: &[Attribute]) -> Option<Found> {
     Some(Found { kind, href: href.to_owned(), nofollow: rel.has(Rel::NOFOLLOW) })
 }
 
-/// A tree that keeps the elements' names only: the handle is an index.
+/// A tree that keeps only the names of its elements. A handle is an index.
 #[derive(Default)]
 struct Names(RefCell<Vec<Option<&'static QualName>>>);
 
@@ -119,7 +119,7 @@ impl TreeSink for Names {
     }
 
     fn create_element(&self, name: QualName, _: Vec<Attribute>, _: ElementFlags) -> usize {
-        // The trait wants names that outlive the cell's borrow; a test may leak them.
+        // The trait wants names that outlive the cell's borrow. A test may leak them.
         self.add(Some(Box::leak(Box::new(name))))
     }
 

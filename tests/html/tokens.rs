@@ -1,5 +1,5 @@
-//! html5lib's tokenizer suite. Comments and doctypes are passed over by our tokenizer, so they are
-//! taken out of what is expected; what stands around them must still be right.
+//! html5lib's tokenizer suite. Our tokenizer skips comments and doctypes, so they are taken out of
+//! the expected tokens; everything around them must still be right.
 
 use crate::{Cut, corpus_files};
 use nephila::proto::html::{Content, Tag, TokenSink, Tokenizer, Value};
@@ -30,7 +30,7 @@ impl Recorder {
     }
 }
 
-/// The standard's treatment of a name: lower case, and NUL replaced.
+/// Treats a name as the standard does: lower case, with NUL replaced.
 fn name_text(raw: &[u8]) -> String {
     String::from_utf8_lossy(raw).to_ascii_lowercase().replace('\0', "\u{fffd}")
 }
@@ -79,9 +79,10 @@ fn tokenize(input: &str, content: Content, last_start_tag: &str, cut: Cut) -> Ve
     recorder.tokens
 }
 
-/// Our text keeps carriage returns and NULs; the suite has them replaced.
+/// Our tokenizer keeps carriage returns and NULs in text, and the suite replaces them, so this
+/// function replaces them too.
 fn normalise(tokens: Vec<Token>, input: &str, content: Content) -> Vec<Token> {
-    // `&#13;` stays what it is.
+    // `&#13;` stays unchanged.
     let replace_cr = input.contains('\r');
     let replace_nul = !matches!(content, Content::Data | Content::CData);
     let normalised = tokens.into_iter().map(|token| match token {
@@ -95,7 +96,8 @@ fn normalise(tokens: Vec<Token>, input: &str, content: Content) -> Vec<Token> {
     normalised.collect()
 }
 
-/// Joins neighbouring texts, as ours has no comments between them.
+/// Returns the expected tokens. Neighbouring texts are joined, because our tokens have no comments
+/// between them.
 fn expected(output: &Json, unescape: impl Fn(&str) -> Option<String>) -> Option<Vec<Token>> {
     let mut tokens: Vec<Token> = Vec::new();
     for token in output.as_array()? {
@@ -121,7 +123,8 @@ fn expected(output: &Json, unescape: impl Fn(&str) -> Option<String>) -> Option<
     Some(tokens)
 }
 
-/// Undoes the suite's second layer of escapes; `None` for a lone surrogate, which UTF-8 has not.
+/// Undoes the suite's second layer of escapes. The result is `None` for a lone surrogate, which
+/// UTF-8 cannot encode.
 fn unescape(text: &str) -> Option<String> {
     let mut units = Vec::new();
     let mut rest = text;
@@ -146,23 +149,23 @@ fn content_of(state: &str) -> Content {
     }
 }
 
-/// How many cases ran and how many did not, so that a skip that grows fails.
+/// The numbers of cases that ran and that did not, so that the test fails if more are skipped.
 #[derive(Debug, PartialEq, Eq)]
 struct Counts {
     /// A case counts once for each of its initial states.
     run_count: usize,
-    /// Compared without their comments and doctypes.
+    /// The cases that were compared without their comments and doctypes.
     without_markup_count: usize,
-    /// Out of scope: lone surrogates, which UTF-8 has not.
+    /// The cases out of scope because they have lone surrogates, which UTF-8 cannot encode.
     surrogate_count: usize,
-    /// Out of scope: coercion to XML.
+    /// The cases out of scope because they test coercion to XML.
     coercion_count: usize,
 }
 
 const COUNTS: Counts =
     Counts { run_count: 7_028, without_markup_count: 1_160, surrogate_count: 4, coercion_count: 4 };
 
-/// Of our own few cases.
+/// The numbers of our own few cases.
 const OWN_COUNTS: Counts =
     Counts { run_count: 13, without_markup_count: 1, surrogate_count: 0, coercion_count: 0 };
 

@@ -1,4 +1,4 @@
-//! `nephila explain`: every clock that can hold a host.
+//! `nephila explain`: every wait that can hold a host back.
 
 use super::server::{Server, answer, page};
 use super::{nephila, settings, urls};
@@ -30,7 +30,7 @@ fn server() -> Server {
     })
 }
 
-/// One connection at a port for HTTPS, where no TLS is spoken.
+/// Answers one connection at a port for HTTPS without TLS.
 fn plain_server() -> (std::thread::JoinHandle<()>, String) {
     let listener = TcpListener::bind((PLAIN, 0)).expect("a free port");
     let port = listener.local_addr().expect("an address").port();

@@ -1,5 +1,5 @@
-//! Dead letters put back: fetched once more, exactly, whatever the journal still has of them; and
-//! looks beside a crawl that runs.
+//! Dead letters that are put back are fetched exactly once more, whatever the journal still has of
+//! them. Also: inspections of a crawl that is running.
 
 use super::server::{Server, answer, page};
 use super::{HOST, crawl, dead, files, look, manner, nephila, resume, settings, texts};
@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes.
+/// This is longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `/bad` fails four times and is well then; `/gone` is missing for ever.
+/// `/bad` fails four times and then works; `/gone` is always missing.
 fn site() -> Server {
     Server::start(|_, path, nth| match (path, nth) {
         ("/robots.txt", _) => answer("404 None", ""),
@@ -46,7 +46,7 @@ fn a_dead_letter_put_back_is_fetched_once_and_dead_no_more() {
         let before = files(&out);
         let refused = reinject(&out, urls).expect_err("no dead letter");
         assert!(refused.to_string().contains(why), "{refused}");
-        assert!(files(&out) == before, "all or nothing");
+        assert!(files(&out) == before, "if one URL is refused, none is put back");
     }
     let path = out.to_str().expect("a path");
     let output = nephila(&["inspect", path, "--reinject", &bad, &bad]);
@@ -55,7 +55,7 @@ fn a_dead_letter_put_back_is_fetched_once_and_dead_no_more() {
     assert_eq!(dead(&out, None, None), std::slice::from_ref(&gone));
     let history = look(&out, &Question::Url(bad.clone()));
     assert_eq!(history["to_come"]["state"], "queued");
-    assert_eq!(history["to_come"]["tries"], 0, "all of its tries are before it");
+    assert_eq!(history["to_come"]["tries"], 0, "it begins again with all of its tries");
     let again = reinject(&out, std::slice::from_ref(&bad)).expect_err("it is queued already");
     assert!(again.to_string().contains("still to come"), "{again}");
 
@@ -66,7 +66,7 @@ fn a_dead_letter_put_back_is_fetched_once_and_dead_no_more() {
     assert_eq!((&history["state"], &history["request_count"]), (&"ended".into(), &5.into()));
     assert_eq!(look(&out, &Question::Overview)["urls"]["ended"], 4);
 
-    // Life after life, and dead again each time.
+    // The URL is put back several times, and becomes a dead letter again each time.
     for life in 2..5 {
         reinject(&out, std::slice::from_ref(&gone)).expect("a dead letter");
         resume(settings(), &out);
@@ -75,7 +75,7 @@ fn a_dead_letter_put_back_is_fetched_once_and_dead_no_more() {
     }
 }
 
-/// A crawl that ends with its test.
+/// A crawl process that is killed when its test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -102,7 +102,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Another host keeps the crawl running: it asks for most of an hour before its page.
+/// Another host keeps the crawl running: it asks for a wait of almost an hour before its page.
 fn endless_site() -> Server {
     Server::start(|host, path, nth| match (host, path, nth) {
         (HOST, "/robots.txt", _) => answer("404 None", ""),
@@ -122,8 +122,8 @@ fn no_copy_of_a_dead_letter_survives_a_kill_but_the_one_put_back() {
     let slow = server.url("127.0.0.9", "/");
     let fast = ["--delay-ms", "10", "--set", "retry_base_ms=10", &slow];
     let mut child = start_crawl(&server.url(HOST, "/"), &out, &fast);
-    // No checkpoint was taken: the journal has the URL as it was taken, tried again and again, and
-    // given up.
+    // No checkpoint was taken, so the journal has the URL as it was taken, tried again several
+    // times, and given up.
     let filter = DeadFilter::default();
     wait_until("the dead letter", || {
         let answer = ask(&out, &Question::Dead(filter.clone()), manner(true, 9));
@@ -147,7 +147,7 @@ fn no_copy_of_a_dead_letter_survives_a_kill_but_the_one_put_back() {
     let asked = server.asked();
     assert_eq!(asked.iter().filter(|asked| asked.ends_with("/bad")).count(), 1, "{asked:?}");
     assert_eq!(dead(&out, None, None), [] as [String; 0]);
-    // Nor does one come back later.
+    // The URL does not come back later either.
     resume(brief, &out);
     assert_eq!(server.asked().iter().filter(|asked| asked.ends_with("/bad")).count(), 0);
 }
@@ -176,7 +176,8 @@ fn looks_beside_a_crawl_that_takes_checkpoints_all_succeed() {
     });
     let place = tempfile::tempdir().expect("a directory");
     let out = place.path().join("crawl");
-    // Without a cap on shapes: what one refuses after a merge is known, and never ends.
+    // There is no cap on URL shapes, because a URL that the cap refuses after a merge is known and
+    // never ends.
     let busy = "--delay-ms 0 --set checkpoint_seconds=1 --set skeleton_page_cap=0 --max-seconds 6";
     let busy: Vec<&str> = busy.split(' ').collect();
     let mut child = start_crawl(&server.url(HOST, "/"), &out, &busy);
@@ -200,7 +201,11 @@ fn looks_beside_a_crawl_that_takes_checkpoints_all_succeed() {
     assert!(look_count > 5 && checkpoint_names.len() > 2, "{look_count}, {checkpoint_names:?}");
     let told = look(&out, &Question::Overview);
     let (ended, fetched) = (&told["urls"]["ended"], &told["requests"]["fetched"]);
-    assert_eq!(ended.as_u64().map(|count| count + 1), fetched.as_u64(), "and a robots.txt");
+    assert_eq!(
+        ended.as_u64().map(|count| count + 1),
+        fetched.as_u64(),
+        "requests are the ended URLs and a robots.txt"
+    );
     assert!(ended_most > 10, "{ended_most}");
 }
 
@@ -209,12 +214,12 @@ fn a_url_that_was_under_way_at_the_checkpoint_is_open() {
     let (release, gate) = std::sync::mpsc::channel::<()>();
     let server = Server::start(move |_, path, _| {
         if path == "/held" {
-            // Until the test has seen enough, or is over.
+            // Waits until the test has seen enough or has ended.
             let _ = gate.recv();
         }
         page(if path == "/" { &["/held", "/next"] } else { &[] })
     });
-    // Let go before the server is waited for, should the test fail.
+    // This is dropped before the server is waited for, in case the test fails.
     let release = release;
     let place = tempfile::tempdir().expect("a directory");
     let out = place.path().join("crawl");
@@ -228,7 +233,7 @@ fn a_url_that_was_under_way_at_the_checkpoint_is_open() {
         states = texts(&told["urls"], "state");
         states.contains(&"open".to_owned())
     });
-    assert_eq!(states, ["open", "queued"], "/held, and /next behind it");
+    assert_eq!(states, ["open", "queued"], "/held is open, and /next is queued after it");
     let held = ask(&out, &Question::Url(server.url(HOST, "/held")), manner(true, 9));
     let held: serde_json::Value = serde_json::from_str(&held.expect("an answer")).expect("JSON");
     assert_eq!(

@@ -1,4 +1,5 @@
-//! A server by hand: what it answers is a function of host, path and how often that was asked for.
+//! A scripted server: its answer is a function of the host, the path and how often that was
+//! requested.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -35,7 +36,7 @@ impl Server {
                 let count = counts.entry(format!("{host}{path}")).or_default();
                 let answer = answer(&host, &path, *count);
                 *count += 1;
-                // A crawler that was killed reads nothing.
+                // A crawler that was killed reads no answer.
                 let _ = stream.write_all(answer.as_bytes());
                 let _ = tell.send(format!("{host}{path}"));
             }
@@ -47,7 +48,7 @@ impl Server {
         format!("http://{host}:{}{path}", self.port)
     }
 
-    /// What was asked for since the last call, in order, without robots.txt.
+    /// Returns what was requested since the last call, in order, without robots.txt.
     pub fn asked(&self) -> Vec<String> {
         self.asked.try_iter().filter(|asked| !asked.ends_with("/robots.txt")).collect()
     }

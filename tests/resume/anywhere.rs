@@ -1,20 +1,22 @@
-//! A thousand seeds of crashes anywhere: in fetches, in commits, in checkpoints, in recoveries.
+//! A thousand seeds with crashes at any point: in fetches, in commits, in checkpoints and in
+//! recoveries.
 
 use nephila::crawl::metrics::{Count, merged};
 use nephila::lab::sim::{Run, ScenePlan, run};
 use std::ops::Range;
 
-/// What many runs have met: a thousand seeds that never meet a thing do not prove it.
+/// What many runs have gone through. A thousand seeds that never meet a situation prove nothing
+/// about it.
 #[derive(Debug, Default)]
 pub struct Met {
     pub crash_count: usize,
     power_cut_count: usize,
-    /// Crashes of a process that did not have its state back yet.
+    /// The crashes of a process that had not restored its state yet.
     pub starting_count: usize,
     failing_disk_count: usize,
     refetch_count: u64,
     page_count: u64,
-    /// Of the last lives: hosts that left RAM, and those that came back.
+    /// The hosts that left RAM and those that came back, counted in the last runs.
     cooled_count: u64,
     returned_count: u64,
 }
@@ -37,7 +39,7 @@ impl Met {
     }
 }
 
-/// Runs all seeds; the first failures, with the commands that replay them, fail the test.
+/// Runs all seeds. The test fails with the first failures and the commands that replay them.
 pub fn crash(plan: &ScenePlan, seeds: Range<u64>) -> Met {
     let (mut met, mut failed, mut failed_count) = (Met::default(), String::new(), 0);
     for seed in seeds.clone() {

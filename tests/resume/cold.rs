@@ -1,8 +1,9 @@
-//! Hosts that leave RAM and come back, across crashes: no page is lost, none asked for too early,
-//! and their page counts are kept, whatever the core count. The server is written by hand: a row of
-//! hubs, of one page each, that come late and lead to the next and to one more page of every leaf,
-//! so that between two of them a leaf has nothing to do. In some crawls the disk is slow, so that
-//! hosts are busy while a checkpoint is taken.
+//! Hosts that leave RAM and come back, across crashes: no page is lost or requested too early, and
+//! page counts are kept for any number of cores.
+//!
+//! The server is scripted. It has a row of hubs with one page each, which come late. Each hub links
+//! to the next hub and to one more page of every leaf, so a leaf has nothing to do between two
+//! hubs. In some crawls the disk is slow, so that hosts are busy while a checkpoint is taken.
 
 use super::judged::crash_after;
 use super::scripted::{Act, Asked, body, page, serve};
@@ -22,8 +23,8 @@ use std::time::Duration;
 const ROUND_COUNT: u32 = 20;
 const LEAF_COUNT: u8 = 6;
 const DELAY: Duration = Duration::from_millis(500);
-/// What is not durable when the power goes may be forgotten: a sync of the journal, one of the
-/// pages' own files, and the way of a page before them.
+/// How much may be forgotten when the power is cut, because it was not durable: one sync of the
+/// journal, one sync of the page's own files, and the way of a page before them.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 
 fn script(asked: &Asked) -> Act {
@@ -41,7 +42,7 @@ fn script(asked: &Asked) -> Act {
     Act::Say(text, Duration::from_secs(3))
 }
 
-/// One crawl: what it reports, and what each leaf was asked for, and when.
+/// The result of one crawl: its reports, and what each leaf was asked for and when.
 struct Told {
     crawl: Crawl,
     leaves: BTreeMap<IpAddr, Vec<(Time, String)>>,
@@ -83,7 +84,7 @@ fn disk_faults(seed: u64) -> DiskFaults {
     DiskFaults { spike_per_mille, spike_ms_max: 1_000, ..DiskFaults::default() }
 }
 
-/// In some crawls hosts leave as soon as they may, in some there is room for three.
+/// In some crawls hosts leave as soon as they may; in others there is room for three.
 fn cold_settings(seed: u64) -> Settings {
     let (host_cold_seconds, host_memory_count) =
         if seed.is_multiple_of(2) { (0, 100) } else { (3_600, 3) };
@@ -142,7 +143,7 @@ fn a_cold_host_keeps_its_page_count_across_crashes_and_core_counts() {
 fn is_forgotten(crawl: &Crawl, at: Time) -> bool {
     crawl.downfalls.iter().any(|downfall| {
         let forgotten = FORGOTTEN + Duration::from_millis(downfall.unwritten_ms());
-        // The server sees a request that was on its way when its sender fell a moment later.
+        // The server may see a request that was on its way when its sender was killed.
         let on_its_way = Duration::from_micros(NetModel::default().latency_us_max);
         at < downfall.at + on_its_way && at + forgotten >= downfall.at
     })

@@ -1,5 +1,5 @@
-//! A bit flipped in a state file, whichever kind: it is found and said, or what it was in is cut
-//! off as a torn tail would be. It is never used.
+//! A bit is flipped in a state file of each kind. Either the damage is found and reported, or the
+//! part that has it is cut off like a torn tail. Damaged data is never used.
 
 use super::judged::{crash_after, judgement, plan};
 use nephila::crawl::config::Settings;
@@ -9,7 +9,7 @@ use nephila::lab::sim::{Breach, Crash, CrawlPlan, Machine};
 use nephila::lab::web::WebSpec;
 use std::path::PathBuf;
 
-/// What became of crawls with a flipped bit.
+/// How the crawls with a flipped bit ended.
 #[derive(Debug, Default)]
 struct Fates {
     refused_count: u32,
@@ -21,7 +21,7 @@ fn flip(part: &str) -> Fates {
     let mut fates = Fates::default();
     for seed in 0..25 {
         let plan = plan(seed);
-        // So little room that runs and segments are written soon.
+        // There is so little room that runs and segments are written soon.
         let (seen_batch, seen_memory_mb, frontier_memory_mb) = (16, 8, 0);
         let settings =
             Settings { seen_batch, seen_memory_mb, frontier_memory_mb, ..plan.settings.clone() };
@@ -30,7 +30,7 @@ fn flip(part: &str) -> Fates {
         let sim = Sim::new(plan.seed);
         let servers = Servers::start(&sim, &plan).expect("servers");
         let mut machine = Machine::new(&sim, &plan);
-        // All is written back: what is damaged is the bit's doing.
+        // All writes reach the disk, so only the flipped bit does damage.
         let kept = PowerCut { lost: 0, prefix: 0, patchwork: 0, ..PowerCut::default() };
         let crash = Crash { cut: Some(kept), ..crash_after(5_000 + seed * 97) };
         assert!(machine.live(Some(&crash)).expect("a crash").is_none());
@@ -47,7 +47,7 @@ fn flip(part: &str) -> Fates {
                 fates.went_on_count += 1;
                 let crawl = servers.conclude(&sim, machine.conclude(done.expect("done")));
                 let judgement = judgement(&plan, &crawl);
-                // With a tail goes what it said: it is learnt again. Nothing may be missing.
+                // What a cut tail recorded is found again. Nothing may be missing.
                 let is_cost =
                     |breach: &Breach| matches!(breach, Breach::FetchedTwice | Breach::Missed);
                 let is_grave = |breach: &Breach| !is_cost(breach);
@@ -88,8 +88,8 @@ fn a_flipped_bit_in_a_run_of_urls_seen_is_found() {
     assert!(fates.refused_count > 0, "{fates:?}");
 }
 
-/// A segment is read as the crawl goes on, not at its start. A chunk that nobody needs any more may
-/// be damaged without harm.
+/// A segment is read while the crawl runs, not at its start. Damage does no harm in a chunk that is
+/// no longer needed.
 #[test]
 fn a_flipped_bit_in_a_segment_of_queue_tails_is_found() {
     let fates = flip("queue-");

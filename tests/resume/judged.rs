@@ -1,5 +1,5 @@
-//! The judge of crashes says no: to a crawler without memory, to a page fetched again too late, to
-//! a file that was cut. A judge that cannot proves nothing.
+//! The judge of crashes fails a crawler without memory, a page that is fetched again too late, and
+//! a file that was cut. A judge that cannot fail a crawl proves nothing.
 
 use super::support::settings;
 use nephila::base::Time;
@@ -19,7 +19,7 @@ pub fn plan(seed: u64) -> CrawlPlan {
     CrawlPlan { settings, ..CrawlPlan::new(seed, spec, 2).expect("a sound spec") }
 }
 
-/// A power cut after so long, half a second of darkness, and everything as before.
+/// A power cut after this time and half a second without power. Everything else stays as before.
 pub fn crash_after(ms: u64) -> Crash {
     Crash {
         when: Moment::After(Duration::from_millis(ms)),
@@ -37,7 +37,7 @@ pub fn judgement(plan: &CrawlPlan, crawl: &Crawl) -> Judgement {
     Judgement::of(&web, plan, crawl).expect("a readable log")
 }
 
-/// Removes all state files: what a crawler without a journal would find.
+/// Removes all state files, so that the crawler finds what one without a journal would find.
 pub fn wipe_state(sim: &Sim, keep: impl Fn(&str) -> bool) {
     use nephila::io::Disk;
     let world = sim.world(0);
@@ -74,7 +74,7 @@ fn evidence_against_a_resumed_crawl_is_found() {
     assert_eq!(found(&evidence), []);
     assert_eq!(evidence.downfalls.len(), 2);
 
-    // A page of the beginning, fetched once more at the end.
+    // A page from the beginning is fetched once more at the end.
     let page = evidence.log.iter().find(|entry| entry.status == 200 && entry.path.len() > 12);
     let mut again = page.expect("a page").clone();
     let late_ns = evidence.ended.0 - again.at.0;

@@ -1,5 +1,5 @@
-//! A shard that dies alone, at its start or in mid-crawl: the others end in time, whatever it owed
-//! them, and the crawl can be resumed.
+//! A shard dies alone, at its start or during the crawl. The others end in time, whatever they were
+//! waiting for from it, and the crawl can be resumed.
 
 use super::anywhere::{crash, plan};
 use super::judged::{self, crash_after};
@@ -14,7 +14,7 @@ use nephila::proto::url::Url;
 use nephila::shard::{self, Notice, Past, Placement, Plan, ShardError};
 use std::time::Duration;
 
-/// Of each kind, unless `NEPHILA_LONE_SEEDS` says how many.
+/// The number of seeds of each kind, unless `NEPHILA_LONE_SEEDS` gives another.
 const SEED_COUNT: u64 = 25;
 
 fn seed_count() -> u64 {
@@ -39,8 +39,8 @@ fn shared_addresses_do_not_keep_it_from_ending() {
     crash(&lone("rough"), 8_000..8_000 + count);
 }
 
-/// A crawl that was killed leaves hosts that are due at once. A shard that has them again waits for
-/// the word that the others are ready, which may never come.
+/// A crawl that was killed leaves hosts that are due at once. A shard that restores them waits
+/// until it is told that the others are ready, which may never happen.
 #[test]
 fn no_request_is_made_before_the_word_that_every_shard_is_ready() {
     let plan = judged::plan(5);
@@ -69,7 +69,7 @@ fn no_request_is_made_before_the_word_that_every_shard_is_ready() {
     assert!(asked_count() > 5, "it had work: {}", asked_count());
 }
 
-/// What a shard of `shard_count` is told of a crawl that it goes on with.
+/// The plan of one of `shard_count` shards, for a crawl that is resumed.
 fn shard_plan(plan: &CrawlPlan, shard_count: u16, past: Past, generation: u32) -> Plan {
     Plan {
         upstreams: vec![DNS],
@@ -85,13 +85,13 @@ fn shard_plan(plan: &CrawlPlan, shard_count: u16, past: Past, generation: u32) -
     }
 }
 
-/// Seeds that outrun a journal on a full disk wait for it. The shard that offers them is told to
-/// end meanwhile, and hears it.
+/// Seeds that come faster than a full disk takes the journal must wait. The shard that offers them
+/// is told to end in the meantime, and it must notice that.
 #[test]
 fn a_shard_whose_seeds_wait_for_a_full_disk_hears_that_it_shall_end() {
     let tail = "a".repeat(4_000);
     let seed = |n: usize| format!("http://host{}.test/{n}/{tail}", n % 200);
-    // More than twice what a journal may have pending, for two shards.
+    // This is more than twice what a journal may have pending, for two shards.
     let count = 4 * JOURNAL_PENDING_BYTES_MAX / tail.len();
     let seeds = (0..count).filter_map(|n| Url::parse(&seed(n)).ok()).collect();
     let plan = CrawlPlan { seeds, ..judged::plan(1) };
@@ -105,7 +105,7 @@ fn a_shard_whose_seeds_wait_for_a_full_disk_hears_that_it_shall_end() {
     assert!(!fall.was_starting, "it had its seeds");
 }
 
-/// Its state is dealt anew, and the checkpoint that would say so is refused by the disk.
+/// The slots are dealt anew, and the disk refuses the checkpoint with the new state.
 #[test]
 fn a_shard_that_cannot_begin_leaves_no_task() {
     let plan = judged::plan(3);
@@ -129,5 +129,5 @@ fn a_shard_that_cannot_begin_leaves_no_task() {
     let ended = sim.block_on(running).expect("no deadlock");
     assert!(matches!(ended, Err(ShardError::Journal(_))), "the disk refused");
     sim.run_until(sim.now() + Duration::from_secs(60)).expect("an end");
-    assert_eq!(sim.task_count(), before, "tasks of a shard that is gone");
+    assert_eq!(sim.task_count(), before, "tasks of the ended shard are left");
 }

@@ -1,5 +1,5 @@
-//! Restarts inside a wait that a server asked for or brought about: the wait goes on. The server is
-//! written by hand for each, and what it saw is the judge.
+//! Restarts during a wait that a server asked for or caused: the wait continues after the restart.
+//! Each test has its own scripted server, and judges by what the server saw.
 
 use super::judged::{crash_after, judgement};
 use super::scripted::{Act, Asked, body, page, serve};
@@ -13,7 +13,8 @@ use nephila::lab::web::WebSpec;
 use nephila::proto::url::Url;
 use std::time::Duration;
 
-/// Crawls from `seeds` through `crashes`: the second of each request since the first, and its path.
+/// Crawls from `seeds` through `crashes`. Returns each request's time in seconds since the first
+/// request, and its path.
 fn crawl(
     seeds: &[&str],
     settings: Settings,
@@ -118,7 +119,7 @@ fn a_url_that_waits_for_its_next_try_keeps_its_tries() {
     assert_eq!(times(&seen, "/bad").count(), 4, "the first try and three more: {seen:?}");
 }
 
-/// Requests of the last moment before a kill are in no journal, whatever the sync.
+/// Requests made just before a kill are in no journal, however often it is synced.
 #[test]
 fn a_crawler_that_is_killed_every_other_second_keeps_every_gap() {
     for seed in 0..12 {

@@ -1,5 +1,5 @@
-//! A state file that is damaged, emptied or gone: `nephila repair` says so, and after `--apply` the
-//! crawl goes on. What it says to be sound, a restart takes.
+//! A state file is damaged, emptied or removed. `nephila repair` reports it, and after `--apply`
+//! the crawl continues. A state that `repair` calls sound is accepted by a restart.
 
 use super::judged::{crash_after, judgement, plan};
 use nephila::cli::repair::repair;
@@ -21,7 +21,7 @@ enum Harm {
     Remove,
 }
 
-/// The files of the simulated disk as a crawl's directory.
+/// Writes the files of the simulated disk into a directory, as a crawl's directory.
 fn directory(sim: &Sim, plan: &CrawlPlan) -> TempDir {
     let place = tempfile::tempdir().expect("a directory");
     for (name, bytes) in sim.files() {
@@ -35,7 +35,7 @@ fn directory(sim: &Sim, plan: &CrawlPlan) -> TempDir {
     place
 }
 
-/// Puts the state of a directory onto the simulated disk, in place of what is there.
+/// Replaces the state on the simulated disk with that of a directory.
 fn take_back(sim: &Sim, place: &Path) {
     let world = sim.world(0);
     for path in sim.files().into_keys().filter(|path| path.starts_with("state")) {
@@ -63,12 +63,13 @@ fn harm(sim: &Sim, path: &Path, harm: Harm) -> bool {
     true
 }
 
-/// Harms a file whose name has `part`, for each of some seeds. How many crawls had to be repaired.
+/// Damages a file whose name has `part`, for each of some seeds. Returns how many crawls had to be
+/// repaired.
 fn repaired_count(part: &str, how: Harm) -> u32 {
     let mut repaired_count = 0;
     for seed in 0..8 {
         let plan = plan(seed);
-        // So little room that runs and segments are written soon.
+        // There is so little room that runs and segments are written soon.
         let (seen_batch, seen_memory_mb, frontier_memory_mb) = (16, 8, 0);
         let settings =
             Settings { seen_batch, seen_memory_mb, frontier_memory_mb, ..plan.settings.clone() };
@@ -105,10 +106,11 @@ fn repaired_count(part: &str, how: Harm) -> u32 {
         let done = done.unwrap_or_else(|error| panic!("seed {seed} {path:?}: {error}\n{told}"));
         let crawl = servers.conclude(&sim, machine.conclude(done.expect("done")));
         let judgement = judgement(&plan, &crawl);
-        // What is lost is learnt again, or is missed. Nothing else may be wrong.
+        // What is lost is found again, or is missing. Nothing else may be wrong.
         let is_cost = |breach: &Breach| {
             use Breach::{FetchedTwice, Lost, Missed, NotStored};
-            // Not stored: in flight at the crash, and its URL was in a chunk that is lost.
+            // This page may be missing: it was in flight at the crash, and its URL was in a chunk
+            // that is lost.
             matches!(breach, FetchedTwice | Missed | Lost | NotStored)
         };
         let is_right = judgement.breaches.keys().all(is_cost);

@@ -1,5 +1,6 @@
 //! The state files across crashes: checkpoints are read and not changed, a half-written one is not
-//! used, another core count finds everything, and a crawl that is over stays over.
+//! used, a crawl with another number of cores finds everything, and a crawl that has ended does
+//! nothing when it is resumed.
 
 use super::judged::{crash_after, judgement, plan};
 use nephila::crawl::config::Settings;
@@ -22,7 +23,7 @@ fn crash_at(step: u64) -> Crash {
     Crash { when: Moment::Step(step), ..crash_after(0) }
 }
 
-/// Runs `crashes` one by one and then to the end, and judges all of it.
+/// Runs the crawl through its crashes and then to its end, and judges all of its runs.
 fn assert_exact(plan: &CrawlPlan) {
     let crawl = crawl(plan).expect("a crawl that ends");
     let judgement = judgement(plan, &crawl);
@@ -39,7 +40,7 @@ fn two_resumes_from_one_checkpoint_leave_it_as_it_was() {
     assert!(machine.live(Some(&crash_after(7_000))).expect("a crash").is_none());
     let checkpoints = files_like(&sim, ".ckpt");
     assert!(checkpoints.keys().any(|path| path.extension().is_some_and(|e| e == "ckpt")));
-    // Each is struck before its own first checkpoint is due.
+    // Each process is killed before its own first checkpoint is due.
     for _ in 0..2 {
         assert!(machine.live(Some(&crash_after(1_500))).expect("a crash").is_none());
         for (path, bytes) in &checkpoints {
@@ -101,7 +102,7 @@ fn another_core_count_finds_everything() {
         &[with(5_000, 1)],
         &[with(5_000, 4)],
         &[with(4_000, 3), with(4_000, 1), with(4_000, 4)],
-        // In the middle of moving from one to the other, and back.
+        // The crash comes while the state moves from one number of shards to the other, and back.
         &[with(4_000, 3), Crash { shard_count: 2, ..crash_at(60) }, with(4_000, 2)],
     ];
     for crashes in rows {
@@ -139,15 +140,16 @@ fn a_crash_while_the_shards_drain_costs_nothing() {
     }
 }
 
-/// The journal of shard 1 fails, so that links to it are not durable, while shard 0, which found
-/// them, has a good disk. Then the power goes, and with it all that was not synced.
+/// The journal of shard 1 fails, so links to its hosts are not durable, while shard 0, which found
+/// them, has a good disk. Then the power is cut, and everything that was not synced is lost.
 #[test]
 fn a_page_is_not_at_its_end_before_its_links_are_durable_with_another_shard() {
     let all_lost = PowerCut { kept: 0, prefix: 0, patchwork: 0, ..PowerCut::default() };
     let mut refetch_count = 0;
     for skip_count in 2..32 {
         let plan = plan(9);
-        // Few links, and hosts that are found late: one that is lost is not found again.
+        // The web has few links, and hosts that are found late, so a link that is lost is not found
+        // again.
         let spec = WebSpec {
             host_count: 16,
             page_count: 120,
@@ -156,7 +158,8 @@ fn a_page_is_not_at_its_end_before_its_links_are_durable_with_another_shard() {
             ..plan.spec.clone()
         };
         let settings = Settings { delay_ms: 200, sync_ms: 100, ..plan.settings.clone() };
-        // What is left of the trouble may strike the next start: whoever sees to it tries again.
+        // The rest of the disk faults may strike the next start. An operator would try again, so
+        // the test does too.
         let disk_faults = DiskFaults { spike_per_mille: 1, ..DiskFaults::default() };
         let crash =
             Crash { cut: Some(all_lost), disk_faults, ..crash_after(1_200 + 100 * skip_count) };

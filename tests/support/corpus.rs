@@ -1,14 +1,14 @@
-//! Where tests find their data: in the corpus of real pages and public suites, or, in a clone that
-//! has none, in our own small data of the same shape. So every test asserts something everywhere.
+//! Finds the data of tests: in the corpus of real pages and public suites, or, in a clone without
+//! it, in our own small data of the same shape. So every test asserts something everywhere.
 //!
-//! A test that ran on the small data leaves a note beside the test binaries; the last test binary,
-//! `zz_left_out`, shows the notes. In CI the corpus must be there.
+//! A test that ran on the small data leaves a note beside the test binaries, and the last test
+//! binary, `zz_left_out`, shows the notes. In CI the corpus must exist.
 
 #![allow(dead_code)] // each test file uses its part
 
 use std::path::{Path, PathBuf};
 
-/// Our own, in the repository.
+/// Our own small data, in the repository.
 const OWN: &str = "tests/data/corpus";
 const NOTES: &str = "left-out";
 
@@ -16,11 +16,11 @@ const NOTES: &str = "left-out";
 #[derive(Clone, Debug)]
 pub struct Data {
     pub path: PathBuf,
-    /// Of the corpus, and not our own: figures of the whole suite hold.
+    /// The data is of the corpus and not our own, so numbers of the whole suite apply.
     pub is_whole: bool,
 }
 
-/// The file or the folder of this name.
+/// Returns the file or the folder of this name.
 pub fn find(name: &str) -> Data {
     let root = std::env::var_os("NEPHILA_CORPUS")
         .map_or_else(|| PathBuf::from("../shared/corpus"), PathBuf::from);
@@ -36,13 +36,13 @@ pub fn find(name: &str) -> Data {
     Data { path, is_whole }
 }
 
-/// Keeps a note that the test that runs had to do without `what`, or takes it away again.
+/// Keeps a note that the running test had to run without `what`, or removes that note.
 pub fn note(what: &str, is_there: bool) {
     let thread = std::thread::current();
     let Some(test) = thread.name().filter(|name| *name != "main") else { return };
     let Some((folder, binary)) = notes() else { return };
     let path = folder.join(format!("{binary} {}", test.replace("::", ".")));
-    // A note is a courtesy: a folder that cannot be written to fails no test.
+    // A note is optional: a folder that cannot be written to does not fail a test.
     if is_there {
         let _ = std::fs::remove_file(path);
     } else {
@@ -51,11 +51,11 @@ pub fn note(what: &str, is_there: bool) {
     }
 }
 
-/// The folder of the notes, and the name of the test binary that runs.
+/// Returns the folder of the notes, and the name of the running test binary.
 pub fn notes() -> Option<(PathBuf, String)> {
     let program = std::env::current_exe().ok()?;
     let name = program.file_stem()?.to_string_lossy().into_owned();
-    // Without the hash that Cargo appends.
+    // The name is used without the hash that Cargo appends.
     let name = name.rsplit_once('-').map_or(name.clone(), |(name, _)| name.to_owned());
     Some((program.parent()?.join(NOTES), name))
 }

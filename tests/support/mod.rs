@@ -1,4 +1,4 @@
-//! Whole crawls in the simulator for tests: short hands for `lab::sim::crawl`.
+//! Helpers for tests that run whole crawls in the simulator with `lab::sim::crawl`.
 #![allow(dead_code)] // each test file uses its part
 
 use nephila::crawl::config::{Settings, Stay};
@@ -22,7 +22,7 @@ pub fn url(text: &str) -> Url {
     Url::parse(text).expect("a URL")
 }
 
-/// The web's own seed URL: host 0's root.
+/// Returns the web's own seed URL, the root of host 0.
 pub fn web_seed(web: &Web) -> Url {
     url(&web.seed_url())
 }
@@ -44,13 +44,13 @@ pub fn crawl_from(
     crawl::crawl(&CrawlPlan { settings, seeds, ..plan }).expect("a crawl that ends")
 }
 
-/// Crawls whatever answers in `sim`. The servers' log is left to the caller.
+/// Crawls the servers that answer in `sim`. The caller checks their log.
 pub fn crawl_in(sim: &Sim, shard_count: u16, settings: Settings, seeds: Vec<Url>) -> Crawl {
     let plan = CrawlPlan::new(1, WebSpec::default(), shard_count).expect("a sound spec");
     crawl::crawl_in(sim, &CrawlPlan { settings, seeds, ..plan }).expect("a crawl that ends")
 }
 
-/// How often each page, by its URL, was asked for.
+/// Returns how often each page was requested, by its URL.
 pub fn page_counts(spec: &WebSpec, crawl: &Crawl) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     let is_page = |path: &str| path != "/robots.txt" && !path.starts_with("/sitemap");

@@ -1,5 +1,5 @@
-//! A server by hand in the simulator: one answer a connection, by a script that sees the time.
-//! Hosts are addresses, so that no name server is needed.
+//! A scripted server in the simulator: it gives one answer per connection, by a script that sees
+//! the time. Hosts are addresses, so that no name server is needed.
 
 #![allow(dead_code)] // each test file uses its part
 use nephila::base::Time;
@@ -20,7 +20,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whole seconds since the first of all requests.
+    /// The whole seconds since the first of all requests.
     pub fn second(&self, first: &Asked) -> u64 {
         self.at.since(first.at).as_secs()
     }
@@ -30,11 +30,11 @@ pub type Seen = Rc<RefCell<Vec<Asked>>>;
 
 /// What the server does.
 pub enum Act {
-    /// Sends this, after so long, and closes.
+    /// Sends this after a while, and closes the connection.
     Say(String, Duration),
-    /// Sends this, then nothing more, and keeps the connection open until the client leaves.
+    /// Sends this and nothing more, and keeps the connection open until the client closes it.
     Stall(Vec<u8>),
-    /// Closes at once.
+    /// Closes the connection at once.
     Hang,
 }
 
@@ -42,19 +42,19 @@ pub fn say(text: impl Into<String>) -> Act {
     Act::Say(text.into(), Duration::ZERO)
 }
 
-/// A response with a body.
+/// Returns a response with a body.
 pub fn body(status: &str, body: &str) -> Act {
     let length = body.len();
     say(format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"))
 }
 
-/// A page with these links.
+/// Returns a page with these links.
 pub fn page(links: &[&str]) -> Act {
     let html: String = links.iter().map(|href| format!("<a href=\"{href}\">x</a> ")).collect();
     body("200 OK\r\nContent-Type: text/html", &html)
 }
 
-/// Answers at every address, port 80.
+/// Answers at every address on port 80.
 pub fn serve(sim: &Sim, script: impl Fn(&Asked) -> Act + 'static) -> Seen {
     let seen = Seen::default();
     let script: Rc<dyn Fn(&Asked) -> Act> = Rc::new(script);
@@ -83,7 +83,7 @@ fn serve_at(sim: &Sim, at: IpAddr, log: Seen, script: Rc<dyn Fn(&Asked) -> Act>)
                 let path = head.split(' ').nth(1).expect("a target").to_owned();
                 let asked = Asked { at: world.now(), to: stream.local().ip(), path, head };
                 log.borrow_mut().push(asked.clone());
-                // A client that has gone does not want it.
+                // A client that has closed the connection does not need the rest.
                 match script(&asked) {
                     Act::Say(text, after) => {
                         world.sleep_until(asked.at + after).await;

@@ -1,4 +1,4 @@
-//! What may stand behind `nephila bench`.
+//! The flags of `nephila bench`.
 
 use crate::base::limits::{QUEUE_RESIDENT_MB, QUEUE_RESIDENT_MB_MAX};
 use crate::crawl::config::{ConfigError, Settings, parse_cores};
@@ -12,78 +12,84 @@ use std::path::{Path, PathBuf};
 pub struct BenchFlags {
     /// What to measure
     pub suite: Suite,
-    /// Runs of each course
+    /// Number of runs of each measurement
     #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// Seconds measured in each run, after those of the warm-up
+    /// Seconds measured in each run, after the warm-up
     #[arg(long, value_name = "S", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u64).range(3..=86_400))]
     pub seconds: u64,
+    /// Seconds of warm-up before each measurement
     #[arg(long, value_name = "S", default_value_t = 15)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub warm: u64,
-    /// Fetches under way at once
+    /// Number of fetches in flight at the same time
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub slots: usize,
-    /// Pages a second that the load of `latency` and `scale` goes by (default: measured, and 1000)
+    /// Pages per second from which the load of `latency` and `scale` is computed (default:
+    /// `latency` measures it, `scale` uses 1000)
     #[arg(long, value_name = "PAGES/S")]
     pub capacity: Option<f64>,
-    /// Pages that the web of `real` serves (default: ../shared/corpus/pages, or generated ones)
+    /// Folder of the pages that the web of `real` serves (default: ../shared/corpus/pages, or
+    /// generated pages if it does not exist)
     #[arg(long, value_name = "DIR")]
     pub bodies: Option<PathBuf>,
-    /// Another setting of the crawl, as key=value; may be repeated
+    /// A setting of the crawl, as key=value; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Core of the web (default: the first)
+    /// Core of the web (default: the first allowed core)
     #[arg(long, value_name = "N")]
     pub web_core: Option<usize>,
-    /// Ports of the web and of its name server: this one and the next
+    /// Port of the web; its name server uses the next port
     #[arg(long, value_name = "N", default_value_t = 8_580)]
     pub port: u16,
-    /// File the report (Markdown, JSON, HTML, HdrHistogram log) in this folder
+    /// Write the report into this folder, as Markdown, JSON, HTML and an HdrHistogram log
     #[arg(long, value_name = "DIR")]
     pub file: Option<PathBuf>,
-    /// URLs offered, nine of ten of them known (seen); URLs queued (frontier); hosts of one URL
-    /// each (hosts)
+    /// Number of URLs: in `seen` those offered, of which nine in ten are known; in `frontier` those
+    /// queued; in `hosts` the hosts, with one URL each
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=10_000_000_000))]
     pub urls: u64,
-    /// How known URLs are drawn: popular ones often (as links are), or all alike
+    /// How `seen` draws the known URLs: popular ones more often, as real links do (skewed), or all
+    /// equally often (uniform)
     #[arg(long, value_enum, default_value = "skewed")]
     pub draw: Draw,
-    /// What is measured of the frontier: pages with the texts of their links, pages whose links
-    /// come as URLs, or the queues alone
+    /// What `frontier` measures: pages with the texts of their links, pages whose links come as
+    /// parsed URLs, or the queues alone
     #[arg(long, value_enum, default_value = "pages")]
     pub course: Course,
-    /// Hosts of the web, or that the queued URLs belong to (default: as the suite says)
+    /// Number of hosts of the web, or of the queued URLs in `frontier` (default: the suite's own)
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub hosts: Option<u32>,
-    /// Hosts do not leave RAM (hosts)
+    /// Keep all hosts in RAM: `hosts` then evicts none of them
     #[arg(long)]
     pub stay: bool,
-    /// RAM for queued URLs, as the setting frontier_memory_mb
+    /// RAM for queued URLs in `frontier`, like the setting frontier_memory_mb
     #[arg(long, value_name = "MB", default_value_t = QUEUE_RESIDENT_MB)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=QUEUE_RESIDENT_MB_MAX))]
     pub memory: u64,
-    /// An empty directory for the files (default: one in the system's temporary directory, removed)
+    /// An empty directory for the files of the run (default: a new one in the system's temporary
+    /// directory, removed at the end)
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Cores of the crawler, the first of them alone but in `scale` (default: all but the web's)
+    /// Cores of the crawler, such as 0,2-3. Only `scale` uses more than the first of them (default:
+    /// all but the web's)
     #[arg(long, value_name = "LIST")]
     pub cores: Option<String>,
-    /// Print JSON
+    /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Where the pages of `real` are looked for.
+/// The folder that has the pages of `real`, unless `--bodies` names another.
 const CORPUS_PAGES: &str = "../shared/corpus/pages";
 
 impl BenchFlags {
-    /// The cores of the web and of the crawler: one is the web's, the others are the crawler's; on
-    /// a machine with one core they share it.
+    /// Returns the core of the web and those of the crawler. The web gets one core and the crawler
+    /// gets the others; on a machine with one core they share it.
     pub fn cores(&self) -> Result<(usize, Vec<usize>), ConfigError> {
         let allowed = affinity::allowed_cores();
         let web = self.web_core.or(allowed.first().copied()).unwrap_or(0);
@@ -96,18 +102,20 @@ impl BenchFlags {
         Ok((web, cores))
     }
 
-    /// Where pages are read from, if they are there.
+    /// Returns the folder of the pages; it may not exist.
     pub fn bodies(&self) -> PathBuf {
         self.bodies.clone().unwrap_or_else(|| PathBuf::from(CORPUS_PAGES))
     }
 
-    /// The one setting of a crawl that means something to a part of it alone.
+    /// Returns `ready_memory_mb`, the only setting of a crawl that also applies to a suite that
+    /// measures one part alone.
     pub fn ready_memory_mb(&self) -> Result<usize, ConfigError> {
         let mut settings = Settings::default();
         for change in &self.set {
             if !change.starts_with("ready_memory_mb") {
                 return Err(ConfigError::Conflict(
-                    "a suite without a crawl knows one setting, ready_memory_mb",
+                    "this suite measures one part without a crawl, and takes only the setting \
+                     ready_memory_mb",
                 ));
             }
             settings.set_text(change)?;
@@ -145,32 +153,32 @@ impl BenchFlags {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub enum Suite {
-    /// Fetch only, nothing parsed: the ceiling
+    /// Fetch pages without parsing them: the upper limit of the machine
     Limit,
-    /// 25 KB pages, 20,000 hosts, 1 s delay, full pipeline: the headline
+    /// The main benchmark: 25 KB pages, 20,000 hosts, 1 s delay, the full pipeline
     Small,
     /// Bodies of real pages, gzip-coded
     Real,
-    /// As small over TLS 1.3, 30 % new connections
+    /// Like `small`, over TLS 1.3 with 30 % of requests on new connections
     Tls,
-    /// Every page on a new host
+    /// Every page is on a new host
     Cold,
     /// More cores, and more hosts at equal load
     Scale,
     /// Open loop at 50, 80 and 95 % of capacity
     Latency,
-    /// The tokenizer beside lol_html and html5gum, links compared
+    /// The HTML parser compared with lol_html and html5gum, in speed and in the links found
     Parse,
-    /// URL seen, its files on disk
+    /// The URL-seen test, with its files on disk
     Seen,
-    /// Pop, 60 links in, 6 new; or queues larger than RAM
+    /// The host queues: take one URL, offer 60 links with 6 new ones; or queues larger than RAM
     Frontier,
-    /// Hosts that have nothing left to fetch
+    /// Memory for hosts that have nothing left to fetch
     Hosts,
 }
 
 impl Suite {
-    /// Of whole crawls; the others measure single parts.
+    /// Returns the suite if it measures whole crawls, and `None` if it measures a single part.
     pub fn of_crawls(self) -> Option<suites::Suite> {
         Some(match self {
             Suite::Limit => suites::Suite::Limit,

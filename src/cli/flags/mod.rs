@@ -1,4 +1,5 @@
-//! What may stand on the command line, and how it becomes settings: file first, flags over it.
+//! The command line's flags, and how they become settings: the configuration file is read first,
+//! and flags override it.
 
 mod bench;
 mod lab;
@@ -26,23 +27,23 @@ pub struct Flags {
 
 #[derive(Subcommand)]
 pub enum Commands {
-    /// Crawl from seeds until nothing is left, into WARC files
+    /// Crawl from seed URLs until nothing is left to fetch, and write the pages to WARC files
     Crawl(CrawlFlags),
-    /// Serve a synthetic web on 127/8, with its own DNS; its seed URL goes to stdout
+    /// Serve a synthetic web on 127/8 with its own DNS, and print its seed URL on stdout
     Web(WebFlags),
-    /// Crawl a synthetic web: no flags needed
+    /// Crawl a synthetic web and judge the crawl; needs no flags
     Demo(DemoFlags),
     /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
     Audit(AuditFlags),
-    /// Say what is damaged in a crawl's directory and what it costs; go on without it on request
+    /// Report damaged files in a crawl's directory and what is lost; with --apply, repair it
     Repair(RepairFlags),
-    /// Look inside a crawl, running or not: URLs by state, one host, one URL, dead letters
+    /// Show the state of a crawl, running or not: URLs by state, one host, one URL, dead letters
     Inspect(InspectFlags),
-    /// Say what a host is waiting for, and why
+    /// Show what a host is waiting for, and why
     Explain(ExplainFlags),
-    /// Try the parsers: JSON lines on stdin, one JSON line out for each, in order
+    /// Run a parser on JSON lines from stdin, and print one JSON line for each, in order
     Try(TryFlags),
-    /// Crawl stormy webs in simulation, on virtual time, and judge each crawl from outside
+    /// Crawl synthetic webs with faults in simulation, on virtual time, and judge each crawl
     Sim(SimFlags),
     /// Measure one part of the crawler, on this machine
     Bench(BenchFlags),
@@ -52,34 +53,34 @@ pub enum Commands {
 
 #[derive(Args)]
 pub struct CrawlFlags {
-    /// Where to start
+    /// URLs to start from
     #[arg(value_name = "URL")]
     pub urls: Vec<String>,
-    /// More seeds, one a line; # starts a comment; - is stdin
+    /// File of more seed URLs, one per line; # starts a comment; - is stdin; may be repeated
     #[arg(long, value_name = "FILE")]
     pub seeds: Vec<PathBuf>,
-    /// Directory for WARC files and state; must not hold a crawl yet, unless --resume
+    /// Directory for WARC files and state. Without --resume it must not hold a crawl yet
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Go on with the crawl in DIR, by the settings it has; seeds and flags may be added
+    /// Continue the crawl in --out with its own settings; seeds and flags may be added
     #[arg(long)]
     pub resume: bool,
-    /// TOML file of settings; `nephila settings` prints one. Flags go over it
+    /// TOML file of settings; `nephila settings` prints one. Flags override the file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Cores to run on, as 0,2-3 (default: all that are allowed)
+    /// Cores to run on, such as 0,2-3 (default: all allowed cores)
     #[arg(long, value_name = "LIST")]
     pub cores: Option<String>,
-    /// End after this many pages
+    /// Stop after this many pages
     #[arg(long, value_name = "N")]
     pub max_pages: Option<u64>,
-    /// End after this many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "S")]
     pub max_seconds: Option<u64>,
-    /// Least time between requests to one host, and to one address (default: 1000)
+    /// Least time in milliseconds between two requests to one host or one address (default: 1000)
     #[arg(long, value_name = "N")]
     pub delay_ms: Option<u64>,
-    /// Resolver to ask; may be repeated (default: those of /etc/resolv.conf)
+    /// DNS resolver to ask; may be repeated (default: those in /etc/resolv.conf)
     #[arg(long, value_name = "IP:PORT")]
     pub dns: Vec<String>,
     /// Also connect to private and loopback addresses
@@ -88,26 +89,28 @@ pub struct CrawlFlags {
     /// URL or e-mail address for webmasters, sent in the User-Agent; required for public hosts
     #[arg(long, value_name = "URL")]
     pub contact: Option<String>,
-    /// How far from the seeds links are followed: web, domain or host (default: domain)
+    /// How far links are followed: on the seeds' hosts (host), on their domains (domain), or
+    /// anywhere (web) (default: domain)
     #[arg(long, value_name = "HOW")]
     pub stay: Option<String>,
-    /// Who finds the links: own or lol
+    /// The HTML parser that finds the links: own (nephila's) or lol (lol_html)
     #[arg(long, value_name = "WHO")]
     pub extractor: Option<String>,
-    /// Any other setting; may be repeated
+    /// Any other setting; `nephila settings` lists them; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Print the summary as one JSON object on stdout
     #[arg(long)]
     pub json: bool,
-    /// No progress
+    /// Show no progress, and log warnings only
     #[arg(long)]
     pub quiet: bool,
 }
 
 impl CrawlFlags {
-    /// The configuration file and over it the flags, checked. A crawl that goes on has its own
-    /// settings instead of the defaults, and beside a file those that decide what its state means.
+    /// Returns the settings of the configuration file, overridden by the flags, and checked. A
+    /// crawl that is resumed without a file starts from its own settings instead of the defaults.
+    /// With a file, it keeps only those of its settings that decide what its state means.
     pub fn settings(&self) -> Result<Settings, String> {
         let manifest = self.resume.then(|| Manifest::load(&self.out)).transpose();
         let manifest = manifest.map_err(|error| error.to_string())?;
@@ -155,17 +158,19 @@ impl CrawlFlags {
 #[derive(Args)]
 #[command(after_help = REPAIR_HELP)]
 pub struct RepairFlags {
-    /// The directory of a crawl that does not run
+    /// The directory of a crawl that is not running
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// Go on without what is lost: move damaged files to DIR/damaged and write the state anew
+    /// Repair: move damaged files to DIR/damaged, and write a new state from what is left
     #[arg(long)]
     pub apply: bool,
 }
 
 const REPAIR_HELP: &str = "\
-Exit codes: 0 the crawl can go on, 1 it cannot as it is (--apply was not given), 2 nothing could be
-done.";
+Without --apply nothing is changed.
+
+Exit codes: 0 the crawl can be resumed, 1 it cannot be resumed without --apply, 2 the directory
+could not be read or repaired.";
 
 #[derive(Args)]
 #[command(after_help = INSPECT_HELP)]
@@ -173,26 +178,26 @@ pub struct InspectFlags {
     /// The directory of a crawl
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// One URL's history: requests, records, state
+    /// Show the history of this URL: its requests, records and state
     #[arg(value_name = "URL", conflicts_with_all = ["host", "dead", "reason"])]
     pub url: Option<String>,
-    /// List this host's URLs that are still to come; with --dead, its dead letters
+    /// List the URLs of this host that are still to come; with --dead, list its dead letters
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// List dead letters: URLs that were given up
+    /// List dead letters, which are URLs that were given up
     #[arg(long)]
     pub dead: bool,
-    /// Only dead letters with this reason, an outcome as `nephila inspect DIR` names them
+    /// Select only dead letters with this outcome, named as in the output of `nephila inspect DIR`
     #[arg(long, value_name = "NAME", value_parser = outcome)]
     pub reason: Option<Outcome>,
-    /// Put these dead letters back into the queue; no crawl may run in DIR
+    /// Put these dead letters back into the queue; no crawl may be running in DIR
     #[arg(long, value_name = "URL", num_args = 1.., conflicts_with_all = ["url", "host", "dead"])]
     #[arg(conflicts_with_all = ["reason", "reinject_dead"])]
     pub reinject: Vec<String>,
-    /// Put all dead letters back, or those of --reason and --host
+    /// Put all dead letters back into the queue, or those that match --reason and --host
     #[arg(long, conflicts_with_all = ["url", "dead"])]
     pub reinject_dead: bool,
-    /// Lines of a list
+    /// Show at most this many lines of a list
     #[arg(long, value_name = "N", default_value_t = INSPECT_LINE_COUNT)]
     pub limit: usize,
     /// Print one JSON object
@@ -211,7 +216,9 @@ impl InspectFlags {
         }
         match (&self.url, &self.host) {
             _ if self.dead => Ok(Question::Dead(filter)),
-            _ if self.reason.is_some() => Err("--reason goes with --dead".to_owned()),
+            _ if self.reason.is_some() => {
+                Err("--reason needs --dead or --reinject-dead".to_owned())
+            }
             (Some(url), _) => Ok(Question::Url(url.clone())),
             (None, Some(host)) => Ok(Question::Host(host.clone())),
             (None, None) => Ok(Question::Overview),
@@ -224,18 +231,19 @@ impl InspectFlags {
 }
 
 const INSPECT_HELP: &str = "\
-Reads alone, also beside a running crawl, but for --reinject and --reinject-dead. The state is that
-of the last entry of the crawl's journal. URLs are queued, waiting (for another try by themselves),
-open (handed out, and their end not durable) or ended.
+This command only reads, and works while the crawl is running, except with --reinject and
+--reinject-dead. It shows the state as of the last entry of the crawl's journal. A URL is queued,
+waiting (for its next try, outside of its host's queue), open (handed out, and its end is not
+durable yet) or ended.
 
-Exit codes: 0 done, 1 failed or nothing known of it, 2 bad usage or no crawl.";
+Exit codes: 0 done, 1 failed or the crawl does not know the URL or host, 2 bad usage or no crawl.";
 
 #[derive(Args)]
 pub struct ExplainFlags {
     /// The directory of a crawl
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// A host's name, or a URL of it
+    /// The name of a host, or one of its URLs
     #[arg(value_name = "HOST")]
     pub host: String,
     /// Print one JSON object
@@ -246,9 +254,9 @@ pub struct ExplainFlags {
 #[derive(Args)]
 #[command(after_help = TRY_HELP)]
 pub struct TryFlags {
-    /// Which parser
+    /// The parser to try
     pub what: Try,
-    /// Who reads HTML
+    /// The HTML parser: own (nephila's) or lol (lol_html)
     #[arg(long, default_value = "own")]
     pub extractor: Reader,
 }
@@ -281,7 +289,7 @@ impl TryFlags {
     }
 }
 
-const TRY_HELP: &str = r#"A line that cannot be answered is answered with {"error": "..."}.
+const TRY_HELP: &str = r#"If a line cannot be answered, its answer is {"error": "..."}.
 
 url     {"url", "base"?}
      -> {"url" (resolved), "normal" (normalised), "host", "slot", "fingerprint"}
@@ -300,10 +308,10 @@ http    {"response_base64", "eof": bool, "method"? (GET or HEAD)}
          "complete", "reusable" (never after eof), "error"? (what was wrong behind the head)}"#;
 
 fn outcome(name: &str) -> Result<Outcome, String> {
-    Outcome::by_name(name).ok_or_else(|| format!("no outcome {name:?}"))
+    Outcome::by_name(name).ok_or_else(|| format!("there is no outcome {name:?}"))
 }
 
-/// Every setting as a file that could be given to `--config`.
+/// Returns every setting with its default, as a file that can be given to `--config`.
 pub fn settings_text() -> String {
     let mut text = String::new();
     for setting in Settings::describe() {

@@ -1,8 +1,8 @@
-//! Dead letters: gathered from logs and journals, each URL once, and only those still dead.
+//! The dead letters, gathered from logs and journals: each URL once, and only those still dead.
 //!
-//! A crash may put a letter into the log twice, and one that was put back may have been fetched
-//! since: the last word on a URL counts. Its state says whether it is queued again, the journal and
-//! the requests whether it came to a better end.
+//! A crash may put a dead letter into the log twice, and a URL that was put back may have been
+//! fetched since, so the latest entry of a URL counts. The state shows whether the URL is queued
+//! again; the journal and the requests show whether it was put back or fetched since.
 
 use super::disk::PlainDisk;
 use super::logs::{self, Letter};
@@ -17,24 +17,27 @@ use crate::shard::Inspection;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
+/// A URL that was given up.
 #[derive(Clone, Debug)]
 pub struct DeadUrl {
     pub at: WallTime,
     pub outcome: Outcome,
     pub tries: u8,
-    /// As the journal has it, or as much as the log knows.
+    /// The URL as the journal has it. If only the log has it, fields that the log lacks have the
+    /// values that [`DeadUrl::of_log`] chooses.
     pub queued: Queued,
 }
 
+/// The dead letters of a crawl, or some of them.
 pub struct DeadLetters {
-    /// By the form in which URLs are compared.
+    /// The key is the form in which URLs are compared.
     by_url: HashMap<String, DeadUrl>,
-    /// Letters beyond the limit that were not looked at.
+    /// The number of dead letters beyond the limit, which were not examined.
     pub unseen_count: u64,
 }
 
 impl DeadLetters {
-    /// Gathers those that `filter` lets pass. `shards` are all of the crawl's.
+    /// Gathers the dead letters that `filter` selects. `shards` are all shards of the crawl.
     pub fn gather(
         place: &Place,
         shards: &[Inspection<PlainDisk>],
@@ -60,7 +63,8 @@ impl DeadLetters {
             }
         }
         letters.drop_living(place, shards)?;
-        // Last: a URL's last word counts, and may be another reason.
+        // This comes last, because only the latest entry of a URL counts, and its reason may differ
+        // from an earlier one.
         letters.by_url.retain(|_, dead| filter.reason.is_none_or(|of| of == dead.outcome));
         Ok(letters)
     }
@@ -82,7 +86,7 @@ impl DeadLetters {
         found
     }
 
-    /// The latest first.
+    /// Returns the dead letters, the latest first.
     pub fn into_sorted(self) -> Vec<DeadUrl> {
         let mut all: Vec<DeadUrl> = self.by_url.into_values().collect();
         all.sort_by(|one, two| {
@@ -99,7 +103,8 @@ impl DeadLetters {
             return;
         }
         match self.by_url.entry(compared) {
-            // The journal, which knows more, comes last and tells of the same death a little later.
+            // The journal is read after the log and has more fields. Its entry for the same end of
+            // the URL has a slightly later time, so it replaces the entry of the log.
             Entry::Occupied(mut known) if known.get().at <= dead.at => {
                 known.insert(dead);
             }
@@ -108,7 +113,8 @@ impl DeadLetters {
         }
     }
 
-    /// Drops those that are back in a queue, and those that came to a better end since.
+    /// Drops the URLs that are back in a queue, were put back, or were fetched since without a
+    /// failure.
     fn drop_living(
         &mut self,
         place: &Place,
@@ -146,8 +152,8 @@ impl DeadLetters {
 impl DeadUrl {
     fn of_log(place: &Place, letter: &Letter<'_>, url: Url) -> DeadUrl {
         let &Letter { at, outcome, tries, depth, via, .. } = letter;
-        // The log has neither class nor trail: those that URLs found this way begin with. A sitemap
-        // speaks for its own host then.
+        // The log has neither class nor trail, so the URL gets those that a URL found in this way
+        // begins with. A URL from a sitemap counts as listed by its own host.
         let class = if via == Via::Seed { Class::High } else { Class::Normal };
         let trail = match via {
             Via::Sitemap => Trail::from([url.host_key(&place.hash_key).0]),

@@ -1,9 +1,11 @@
-//! A crawl's directory as a world of its own: plain system calls, one after the other.
+//! A world (see `crate::io`) for commands that work on a crawl's directory. Its disk makes plain
+//! system calls, one after the other, and its clock stands still.
 //!
-//! Beside a crawl under way nothing may be changed, so files are opened for reading alone, whatever
-//! is asked for: the operating system refuses the rest. Only with the crawl's lock in hand
-//! ([`PlainDisk::writable`]) can files be made. Its monotonic clock is the wall clock, at one
-//! moment for all: times out of state files stay what they were.
+//! While the crawl is running nothing may be changed, so files are opened for reading only,
+//! whatever the caller asks for, and the operating system refuses the rest. Files can be created
+//! only by a caller that holds the crawl's lock ([`PlainDisk::writable`]). The monotonic clock is
+//! the wall clock, and both always return the same moment, so times from state files stay as they
+//! are.
 
 use crate::base::{Time, WallTime};
 use crate::io::{Clock, Disk, DiskError, File};
@@ -16,12 +18,14 @@ use std::path::Path;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+/// The disk and the clock of a crawl's directory.
 pub struct PlainDisk {
     directory: Directory,
     is_writable: bool,
     now: WallTime,
 }
 
+/// A file of a [`PlainDisk`].
 pub struct PlainFile {
     file: std::fs::File,
     size: Cell<u64>,
@@ -35,20 +39,24 @@ impl PlainDisk {
         Ok(PlainDisk { directory, is_writable: false, now })
     }
 
-    /// For whoever holds the crawl's lock.
+    /// Makes the disk writable. Only a caller that holds the crawl's lock may do this.
     pub fn writable(self) -> PlainDisk {
         PlainDisk { is_writable: true, ..self }
     }
 
-    /// Runs what needs nothing but this disk to its end.
+    /// Runs a future that waits for nothing but this disk, and returns its value.
+    ///
+    /// # Panics
+    ///
+    /// If the future waits for anything else.
     pub fn run<T>(future: impl Future<Output = T>) -> T {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => value,
-            Poll::Pending => unreachable!("a plain disk answers at once"),
+            Poll::Pending => unreachable!("a plain disk never makes its caller wait"),
         }
     }
 
-    /// When a file was last written to.
+    /// Returns when a file was last written to.
     pub fn modified_at(&self, path: &Path) -> Option<WallTime> {
         let file = std::fs::File::from(self.directory.open_to_read(path).ok()?);
         let modified = file.metadata().ok()?.modified().ok()?;
@@ -56,7 +64,7 @@ impl PlainDisk {
         Some(WallTime(u64::try_from(since.as_nanos()).ok()?))
     }
 
-    /// A file's bytes from the first on.
+    /// Opens a file for reading from its first byte.
     pub fn reader(&self, path: &Path) -> std::io::Result<std::fs::File> {
         let fd = self.directory.open_to_read(path);
         fd.map(std::fs::File::from).map_err(std::io::Error::from_raw_os_error)
@@ -118,7 +126,8 @@ impl Disk for PlainDisk {
         self.directory.list(path).map_err(DiskError::of_system)
     }
 
-    /// Of nothing, where nothing can have been written.
+    /// Syncs a directory. Does nothing if the disk is not writable, because nothing can have been
+    /// written then.
     async fn sync_dir(&self, path: &Path) -> Result<(), DiskError> {
         if !self.is_writable {
             return Ok(());
@@ -145,7 +154,8 @@ impl File for PlainFile {
     }
 
     async fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
-        // What a damaged file claims is not taken for its size.
+        // A damaged file may claim any length, so the buffer is no larger than the rest of the
+        // file.
         let left = self.size.get().saturating_sub(offset);
         let mut bytes = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
         let mut count = 0;

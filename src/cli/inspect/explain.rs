@@ -1,9 +1,9 @@
-//! `nephila explain`: what a host is waiting for, clock by clock.
+//! `nephila explain`: shows what a host is waiting for, one wait at a time.
 //!
-//! A host's turn comes when every clock that holds it has run out: the delay since its last
-//! request, what it asked for (Retry-After), its origin's breaker, its robots.txt. Each is told
-//! with its cause; the last of them is the answer. Turns at addresses are in a running crawl's
-//! memory alone and not told of.
+//! A host's turn comes when every wait that holds it is over: the delay since its last request, the
+//! time it asked for (Retry-After), its origin's circuit breaker, and its robots.txt. Each wait is
+//! shown with its cause, and the one that ends last is the answer. Turns at addresses are not
+//! shown, because only the memory of a running crawl has them.
 
 use super::disk::PlainDisk;
 use super::listing::line;
@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// What a host waits for, in words or as one JSON object.
+/// Returns what a host waits for, as text or as one JSON object.
 pub fn explain(directory: &Path, host: &str, is_json: bool) -> Result<String, InspectError> {
     let place = Place::open(directory)?;
     let url = place.host_url(host)?;
@@ -39,7 +39,7 @@ pub fn explain(directory: &Path, host: &str, is_json: bool) -> Result<String, In
     if is_json { line(&explanation.json(now)) } else { Ok(explanation.text(now)) }
 }
 
-/// Of a host that has left RAM.
+/// Returns the answer for a cold host, which has left RAM.
 fn cold(name: &str, page_count: u32, is_json: bool) -> Result<String, InspectError> {
     let words = "cold: nothing of it is left to fetch, and it has left RAM";
     if is_json {
@@ -54,22 +54,24 @@ fn cold(name: &str, page_count: u32, is_json: bool) -> Result<String, InspectErr
     Ok(table.0)
 }
 
+/// What is known of a host and its waits.
 pub struct Explanation {
     view: HostView,
-    /// When the first of the URLs that wait by themselves has waited long enough.
+    /// The earliest time at which a URL that waits for another try is due.
     first_waiting: Option<WallTime>,
+    /// When the state was last written.
     as_of: Option<WallTime>,
     running: &'static str,
     is_running: bool,
-    /// When the last request ended, by the log, and what came of it.
+    /// When the last request ended according to the log, and its outcome.
     last_asked: Option<(WallTime, Outcome)>,
-    /// By origin: when the last request that was a failure began.
+    /// When the last failed request to each origin began.
     last_failed: HashMap<String, WallTime>,
 }
 
 const RETRY_AFTER_WORDS: &str = "what it asked for (Retry-After)";
 
-/// One of the clocks.
+/// One of the waits that hold a host back.
 struct Hold {
     kind: &'static str,
     until: WallTime,
@@ -77,7 +79,7 @@ struct Hold {
 }
 
 impl Explanation {
-    /// Of the host of `url`; `None` if the shard does not know it.
+    /// Explains the host of `url`. The result is `None` if the shard does not know the host.
     pub fn of(
         place: &Place,
         shard: &Inspection<PlainDisk>,
@@ -95,7 +97,8 @@ impl Explanation {
             if request.address != "-" && last_asked.is_none_or(|(last, _)| last <= ended) {
                 last_asked = Some((ended, request.outcome));
             }
-            // A robots.txt is logged as fetched, whatever its status says.
+            // A robots.txt is logged as fetched whatever its status is, so the status is checked
+            // too.
             let is_refusal = request.status.is_some_and(|status| status >= 500 || status == 429);
             if (is_refusal || request.outcome.row().penalty == Penalty::BackOff)
                 && let Ok(url) = Url::parse(request.url)
@@ -118,7 +121,7 @@ impl Explanation {
         }))
     }
 
-    /// The clocks that have not run out, the last first.
+    /// Returns the waits that are not over, the one that ends last first.
     fn holds(&self, now: WallTime) -> Vec<Hold> {
         let view = &self.view;
         let mut holds = Vec::new();
@@ -149,7 +152,8 @@ impl Explanation {
                 hold("robots_unreachable", retry_at, words);
             }
         }
-        // What a checkpoint kept of a wait, without its reason. Waits of the delay are told above.
+        // A checkpoint keeps the end of a wait without its reason. The waits above are not shown
+        // again: this one must end more than a second after all of them.
         let told = holds.iter().map(|hold| hold.until).max();
         if let Some(until) = view.rests_until
             && told.is_none_or(|told| until.0 > told.0.saturating_add(1_000_000_000))
@@ -178,13 +182,13 @@ impl Explanation {
         self.view.origins.iter().find(|origin| origin.origin == next.url.origin())
     }
 
-    /// One word for programs, and the sentence for people.
+    /// Returns the state as one word for programs and as text for people.
     fn state(&self, now: WallTime) -> (&'static str, String) {
         let tally = &self.view.tally;
         if tally.queued_count() + tally.waiting_count == 0 {
             return match tally.open_count {
                 0 => ("idle", "idle: no URL of it is left to fetch".to_owned()),
-                _ => ("open", "its last URLs are under way, or not yet durable".to_owned()),
+                _ => ("open", "its last URLs are in flight or not yet durable".to_owned()),
             };
         }
         let breaker = self.next_origin().and_then(|origin| origin.breaker);
@@ -201,14 +205,14 @@ impl Explanation {
         }
     }
 
-    /// When its next request may be made; `None` if it has no URL for one.
+    /// Returns when the host's next request may be made, or `None` if the host has no URL to fetch.
     fn eligible_at(&self, now: WallTime) -> Option<WallTime> {
         let tally = &self.view.tally;
         let has_urls = tally.queued_count() + tally.waiting_count > 0;
         has_urls.then(|| self.holds(now).first().map_or(now, |hold| hold.until))
     }
 
-    /// One line.
+    /// Returns the state and the time of the next request, in one line.
     pub fn summary(&self, now: WallTime) -> String {
         let at = self.eligible_at(now).filter(|at| *at > now);
         let at = at.map_or(String::new(), |at| format!(", {}", moment_text(now, at)));
@@ -281,7 +285,7 @@ impl Explanation {
         let given_up = if breaker.is_given_up { ", given up" } else { "" };
         let opened = match breaker.open_count {
             0 => String::new(),
-            times => format!(", opened {times} times in vain"),
+            times => format!(", opened {times} times since the last success"),
         };
         format!("{state}{until}; {cause}, {count} failures in a row{opened}{given_up}")
     }
@@ -338,7 +342,7 @@ impl Explanation {
     }
 }
 
-/// Which of a delay's parts is the longest.
+/// Names the part of the delay that is the longest, and so decides it.
 fn delay_cause(delay: &DelayView) -> &'static str {
     let asked_ms = delay.crawl_delay.as_ref().map_or(0, |(ms, ..)| *ms);
     let asked_ms = asked_ms.min(delay.crawl_delay_ms_max);
@@ -382,15 +386,16 @@ fn delay_json(delay: &DelayView) -> Value {
 
 fn robots_text(now: WallTime, robots: &RobotsView) -> String {
     match robots {
-        RobotsView::Unknown => "not known: asked for before the next page".to_owned(),
+        RobotsView::Unknown => "not known: fetched before the next page".to_owned(),
         RobotsView::Known { since, rule_count, is_fresh } => {
-            let stale = if *is_fresh { "" } else { ", too old: asked for again first" };
+            let stale =
+                if *is_fresh { "" } else { ", too old: fetched again before the next page" };
             format!("known since {}, {rule_count} rules{stale}", moment_text(now, *since))
         }
         RobotsView::Unreachable { since, retry_at, counts_as_absent } => {
             let absent = if *counts_as_absent { "; counts as absent by now" } else { "" };
             let (since, at) = (moment_text(now, *since), moment_text(now, *retry_at));
-            format!("unreachable since {since}, asked again {at}{absent}")
+            format!("unreachable since {since}, next try {at}{absent}")
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One URL's history: how it was found, every request for it, its records, and what it waits for.
+//! The history of one URL: how it was found, every request for it, its WARC records, and what it
+//! waits for.
 
 use super::dead::{DeadLetters, DeadUrl};
 use super::listing::{line, state_text, view_json};
@@ -15,7 +16,7 @@ use crate::shard::view::UrlView;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
-/// One request, kept.
+/// A copy of what the history shows of one request.
 struct Asked {
     at: WallTime,
     address: String,
@@ -27,18 +28,20 @@ struct Asked {
 
 struct History {
     url: Url,
-    /// To come, if it is.
+    /// The URL in its host's queues, if it is still to come.
     view: Option<UrlView>,
     dead: Option<DeadUrl>,
-    /// The last ones.
+    /// The last requests, as many as are shown.
     asked: VecDeque<Asked>,
     asked_count: usize,
     records: Records,
-    /// Allowed by the rules that are known now, and by which of them.
+    /// Whether the robots.txt rules known now allow the URL, and the rule that decides.
     robots: Option<(bool, Option<String>)>,
-    /// What its host waits for, if the URL is to come.
+    /// What the URL's host waits for, if the URL is still to come.
     host: Option<explain::Explanation>,
 }
+
+/// Answers with the history of the URL in `text`.
 
 pub fn history(place: &Place, text: &str, manner: Manner) -> Result<String, InspectError> {
     let url = place.url(text)?;
@@ -74,7 +77,7 @@ pub fn history(place: &Place, text: &str, manner: Manner) -> Result<String, Insp
 }
 
 impl History {
-    /// One word, and what there is to say about it.
+    /// Returns the URL's state as one word for programs and as text for people.
     fn state(&self, now: WallTime) -> (&'static str, String) {
         match (&self.view, &self.dead, self.asked.back()) {
             (Some(view), ..) => ("to_come", state_text(now, view.state)),
@@ -83,7 +86,9 @@ impl History {
                 ("dead", format!("dead: {outcome}, {at}: {}", advice(dead.outcome)))
             }
             (None, None, Some(asked)) => ("ended", format!("ended: {}", asked.outcome.name())),
-            (None, None, None) => ("ended", "ended, and its requests are not logged".to_owned()),
+            (None, None, None) => {
+                ("ended", "ended; the request log has no request for it".to_owned())
+            }
         }
     }
 
@@ -126,18 +131,18 @@ impl History {
         }
         if self.records.open_file_count > 0 {
             let count = self.records.open_file_count;
-            table.row("", format!("{count} WARC files are open, and not indexed yet"));
+            table.row("", format!("{count} WARC files are open and have no index yet"));
         }
         table.0
     }
 
     fn robots_text(&self) -> String {
         match &self.robots {
-            None => "not known now: asked for before the URL is".to_owned(),
+            None => "not known now; it is fetched before the URL".to_owned(),
             Some((true, None)) => "allowed: no rule speaks of it".to_owned(),
             Some((true, Some(rule))) => format!("allowed by {}", escape(rule)),
             Some((false, Some(rule))) => format!("forbidden by {}", escape(rule)),
-            Some((false, None)) => "forbidden: its rules take too long to read".to_owned(),
+            Some((false, None)) => "forbidden: matching its rules takes too long".to_owned(),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Links that were not followed because their pages had too many, by the indexes beside the WARC
-//! files: how many, and the pages that lost the most.
+//! Links that were not followed because their pages had too many: how many there are, and the pages
+//! that lost the most. Both are read from the indexes beside the WARC files.
 
 use super::InspectError;
 use super::logs::{each_line, names_in};
@@ -12,13 +12,14 @@ use crate::engine::report::count_text;
 use crate::proto::warc::cdxj::LINKS_LEFT_OUT_KEY;
 use serde_json::{Value, json};
 
+/// How many links were left out, and of which pages.
 #[derive(Debug, Default)]
 pub struct LeftOut {
     link_count: u64,
     page_count: u64,
-    /// Those that lost the most, the worst first.
+    /// The pages that lost the most links, with their numbers of links, the largest first.
     worst: Vec<(u64, String)>,
-    /// WARC files without an index yet: their pages are not counted here.
+    /// The number of WARC files without an index yet. Their pages are not counted here.
     open_file_count: usize,
 }
 
@@ -30,7 +31,8 @@ impl LeftOut {
         let finder = memchr::memmem::Finder::new(LINKS_LEFT_OUT_KEY);
         for name in names.iter().filter(|name| name.ends_with(".cdxj")) {
             each_line(place, WARC_DIR, name, |line| {
-                // Hardly any line has it, and a URL that has is told apart by the parser.
+                // Hardly any line has the key, so most lines are not parsed. If only the URL has
+                // it, the parser finds that out.
                 if finder.find(line.as_bytes()).is_some()
                     && let Some((link_count, url)) = read(line)
                 {
@@ -60,7 +62,7 @@ impl LeftOut {
         }
         if self.open_file_count > 0 {
             let files = counted(self.open_file_count as u64, "WARC file", "WARC files");
-            table.row("", format!("not counted: the pages of {files} without an index yet"));
+            table.row("", format!("the pages of {files} without an index are not counted yet"));
         }
     }
 

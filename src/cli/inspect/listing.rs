@@ -1,4 +1,4 @@
-//! Lists: a host's URLs in their order, and dead letters.
+//! The lists: a host's URLs in their order, and dead letters.
 
 use super::dead::{DeadLetters, DeadUrl};
 use super::place::Place;
@@ -10,7 +10,7 @@ use crate::engine::report::json_line;
 use crate::shard::view::{UrlState, UrlView};
 use serde_json::{Value, json};
 
-/// The URLs of a host that have not come to their end: handed out, waiting, queued.
+/// Lists the URLs of a host that have not ended: those handed out, waiting and queued.
 pub fn host(place: &Place, name: &str, manner: Manner) -> Result<String, InspectError> {
     let url = place.host_url(name)?;
     let shard = place.shard_of(&url)?;
@@ -34,6 +34,7 @@ pub fn host(place: &Place, name: &str, manner: Manner) -> Result<String, Inspect
     Ok(table.0)
 }
 
+/// Lists the dead letters that `filter` selects, the latest first.
 pub fn dead(place: &Place, filter: &DeadFilter, manner: Manner) -> Result<String, InspectError> {
     let shards = place.shards()?;
     let letters = DeadLetters::gather(place, &shards, filter)?;
@@ -53,7 +54,9 @@ pub fn dead(place: &Place, filter: &DeadFilter, manner: Manner) -> Result<String
     }
     table.more(more);
     if unseen_count > 0 {
-        table.head(&format!("{unseen_count} more letters were not looked at"));
+        table.head(&format!(
+            "{unseen_count} more dead letters were not examined: the limit of inspect is reached"
+        ));
     }
     Ok(table.0)
 }

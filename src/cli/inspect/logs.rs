@@ -1,7 +1,7 @@
-//! `requests/*.log` line by line: what was asked, and what was given up.
+//! Reads `requests/*.log` line by line: the requests, and the URLs that were given up.
 //!
-//! Written by strangers' servers in part, and perhaps being written to: a line that is none is
-//! counted and passed over.
+//! Parts of a line come from other people's servers, and the crawl may be writing to the file at
+//! the same time. A line that cannot be read is counted and skipped.
 
 use super::InspectError;
 use super::disk::PlainDisk;
@@ -28,7 +28,7 @@ pub struct Request<'l> {
     pub total_ms: u64,
 }
 
-/// One URL given up.
+/// A URL that was given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter<'l> {
     pub at: WallTime,
@@ -39,14 +39,15 @@ pub struct Letter<'l> {
     pub url: &'l str,
 }
 
-/// Shows every request of all shards, in each one's order. Says how many lines were none.
+/// Passes every request of all shards to `visit`, one shard after the other and in the order of the
+/// log. Returns the number of lines that could not be read.
 pub fn each_request(
     place: &Place,
     mut visit: impl FnMut(&Request<'_>),
 ) -> Result<u64, InspectError> {
     let mut odd_count = 0;
     for name in log_names(place, "shard-")? {
-        // The wall clock's lead over the monotonic one, by the last start.
+        // How far the wall clock was ahead of the monotonic clock at the last start of the crawl.
         let mut lead_ns: i128 = 0;
         each_line(place, REQUESTS_DIR, &name, |line| {
             if let Some(start) = line.strip_prefix("# start ") {
@@ -62,7 +63,8 @@ pub fn each_request(
     Ok(odd_count)
 }
 
-/// Shows every dead letter of all shards, in each one's order.
+/// Passes every dead letter of all shards to `visit`, one shard after the other and in the order of
+/// the log. Returns the number of lines that could not be read.
 pub fn each_letter(place: &Place, mut visit: impl FnMut(&Letter<'_>)) -> Result<u64, InspectError> {
     let mut odd_count = 0;
     for name in log_names(place, "dead-")? {
@@ -78,7 +80,7 @@ pub fn each_letter(place: &Place, mut visit: impl FnMut(&Letter<'_>)) -> Result<
     Ok(odd_count)
 }
 
-/// Names in a folder of the crawl, sorted; none if there is no such folder.
+/// Returns the names in a folder of the crawl, sorted, or none if the folder does not exist.
 pub fn names_in(place: &Place, folder: &str) -> Result<Vec<String>, InspectError> {
     match PlainDisk::run(place.disk.list(Path::new(folder))) {
         Err(DiskError::NotFound) => Ok(Vec::new()),
@@ -90,7 +92,7 @@ pub fn names_in(place: &Place, folder: &str) -> Result<Vec<String>, InspectError
     }
 }
 
-/// Shows every whole line of a file that is text and not too long.
+/// Passes every complete line of a file to `visit`, if it is UTF-8 and not too long.
 pub fn each_line(
     place: &Place,
     folder: &str,
@@ -107,7 +109,8 @@ pub fn each_line(
         if piece.read_until(b'\n', &mut line).map_err(failed)? == 0 {
             return Ok(());
         }
-        // Without an end it is being written, or the middle of something that is no line.
+        // A piece without a line end is still being written, or is a part of a line that is too
+        // long.
         if let Some(text) = line.strip_suffix(b"\n")
             && let Ok(text) = std::str::from_utf8(text)
         {

@@ -1,11 +1,12 @@
-//! `nephila inspect` and `nephila explain`: what a crawl has done, what it waits for and why, out
-//! of its directory.
+//! `nephila inspect` and `nephila explain`: these commands read a crawl's directory and show what
+//! the crawl has done, what it waits for, and why.
 //!
-//! In: a directory and a [`Question`]. Out: text, or one JSON object. Reads alone, beside a crawl
-//! under way too ([`disk`]), but for the two questions that put dead letters back: those take the
-//! crawl's lock, and are refused while anyone else has it. The state is that of the journal's last
-//! entry. One thread. Questions about a host or a URL need the memory of a restart, without URL
-//! seen; those about the whole crawl or its dead letters have all queues in memory, packed.
+//! A directory and a [`Question`] go in, and text or one JSON object comes out. The module only
+//! reads, and it also works while the crawl is running ([`disk`]). The exceptions are the two
+//! questions that put dead letters back: they take the crawl's lock, and are refused while another
+//! process has it. The state shown is that of the journal's last entry. Everything runs on one
+//! thread. Questions about a host or a URL need as much memory as a restart, without URL seen.
+//! Questions about the whole crawl or its dead letters keep all queues in memory, packed.
 
 mod dead;
 pub(in crate::cli) mod disk;
@@ -28,7 +29,7 @@ use place::Place;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What an operator may want to know, or have done.
+/// What the operator wants to know, or wants to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     Overview,
@@ -42,7 +43,7 @@ pub enum Question {
     ReinjectDead(DeadFilter),
 }
 
-/// Which dead letters.
+/// Selects dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadFilter {
     pub reason: Option<Outcome>,
@@ -53,13 +54,13 @@ pub struct DeadFilter {
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
     pub is_json: bool,
-    /// Lines of a list.
+    /// The most lines of a list that are shown.
     pub line_count_max: usize,
 }
 
 #[derive(Debug)]
 pub enum InspectError {
-    /// No crawl is there, or none that this version reads.
+    /// The directory holds no crawl, or none that this version can read.
     NoCrawl {
         path: PathBuf,
         what: String,
@@ -70,13 +71,13 @@ pub enum InspectError {
         error: std::io::Error,
     },
     Shard(ShardError),
-    /// Not a host's name, nor a URL.
+    /// The text is neither a host's name nor a URL.
     BadName(String),
-    /// The crawl knows nothing of it.
+    /// The crawl does not know this host or URL.
     Unknown(String),
-    /// A crawl runs in the directory.
+    /// A crawl is running in the directory.
     Locked(PathBuf),
-    /// It is no dead letter; why not.
+    /// The URL is not a dead letter, for the reason in `why`.
     NotDead {
         url: String,
         why: &'static str,
@@ -92,17 +93,20 @@ impl fmt::Display for InspectError {
                 write!(out, "cannot {doing} {}: {error}", path.display())
             }
             InspectError::Shard(error) => write!(out, "{error}"),
-            InspectError::BadName(text) => write!(out, "{} is no host and no URL", escape(text)),
+            InspectError::BadName(text) => {
+                write!(out, "{} is neither a host name nor a URL", escape(text))
+            }
             InspectError::Unknown(text) => {
                 write!(out, "this crawl knows nothing of {}", escape(text))
             }
             InspectError::Locked(path) => write!(
                 out,
-                "another nephila works in {}: dead letters are put back while no crawl runs",
+                "another nephila process is using {}: end its crawl first, because dead letters \
+                 can be put back only while no crawl is running",
                 path.display()
             ),
             InspectError::NotDead { url, why } => {
-                write!(out, "{} is no dead letter: {why}; nothing was put back", escape(url))
+                write!(out, "{} cannot be put back: {why}; nothing was put back", escape(url))
             }
         }
     }

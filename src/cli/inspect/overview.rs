@@ -1,4 +1,4 @@
-//! All of a crawl at one look: URLs by state, hosts, breakers, checkpoints, journal.
+//! The overview of a crawl: URLs by state, hosts, breakers, checkpoints and journal.
 
 use super::dead::DeadLetters;
 use super::disk::PlainDisk;
@@ -18,16 +18,16 @@ use crate::shard::view::{BreakerView, CheckpointView, UrlCounts};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 
-/// Sums over all shards.
+/// The sums over all shards.
 #[derive(Default)]
 struct Overview {
     as_of: Option<WallTime>,
     known_count: u64,
     tally: UrlCounts,
-    /// Those that are no longer in RAM included.
+    /// All known hosts, including cold ones, which are no longer in RAM.
     host_count: u64,
     cold_host_count: u64,
-    /// Hosts with URLs to come.
+    /// The number of hosts with URLs to come.
     busy_host_count: u64,
     resting_count: u64,
     most_queued: Vec<(u64, String, Option<WallTime>)>,
@@ -100,13 +100,14 @@ impl Overview {
         self.torn_bytes += shard.replayed.torn.iter().map(|tail| tail.bytes).sum::<u64>();
     }
 
-    /// Known, and neither queued nor waiting nor open.
+    /// Returns the number of URLs that are known and neither queued nor waiting nor open.
     fn ended_count(&self) -> u64 {
         self.known_count.saturating_sub(self.tally.all_count())
     }
 
+    /// Returns the time of the newest checkpoint of the shard whose newest one is the oldest. This
+    /// bounds what a crash costs.
     fn last_checkpoint(&self) -> Option<WallTime> {
-        // Of the shard whose is the oldest: what a crash costs at the most.
         let mut newest: Vec<Option<WallTime>> = Vec::new();
         for (shard, checkpoint) in &self.checkpoints {
             let index = usize::from(*shard);
@@ -120,15 +121,17 @@ impl Overview {
         let now = place.now();
         let mut table = Table(String::new());
         table.head(&format!("{}: {}", place.path.display(), running_text(place)));
-        let as_of = self.as_of.map_or("there is no state".into(), |at| moment_text(now, at));
+        let as_of = self.as_of.map_or("no state is saved yet".into(), |at| moment_text(now, at));
         table.row("state as of", as_of);
         let checkpoint = self.last_checkpoint();
         table.row("checkpoint", checkpoint.map_or("none".into(), |at| moment_text(now, at)));
         let entries = counted(self.entry_count, "entry", "entries");
-        let journal = format!("{} since, {}", entries, bytes_text(self.journal_bytes));
+        let size = bytes_text(self.journal_bytes);
+        let journal = format!("{entries} that are not in a checkpoint, {size}");
         table.row("journal", journal);
         if self.torn_bytes > 0 {
-            table.row("", format!("{} half written at its end", bytes_text(self.torn_bytes)));
+            let torn = bytes_text(self.torn_bytes);
+            table.row("", format!("{torn} of an incomplete write at its end"));
         }
         if let Some(at) = last_repair(&place.path) {
             table.row("repaired", format!("{}: see REPAIRS.log", moment_text(now, at)));
@@ -150,7 +153,7 @@ impl Overview {
 
     fn urls_text(&self, place: &Place, table: &mut Table) {
         table.head("\nURLs");
-        let at_most = if place.is_running { " at the most" } else { "" };
+        let at_most = if place.is_running { " at most" } else { "" };
         table.row("known", count_text(self.known_count) + at_most);
         let by_class: Vec<String> = Class::ALL
             .iter()

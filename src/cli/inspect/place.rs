@@ -1,4 +1,5 @@
-//! A crawl's directory: its manifest, its state by shard, and whether a crawl runs in it.
+//! A crawl's directory: its manifest, the state of each shard, and whether a crawl is running in
+//! it.
 
 use super::InspectError;
 use super::disk::PlainDisk;
@@ -13,6 +14,7 @@ use crate::shard::{Inspection, Past, Placement};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+/// A crawl's directory, opened.
 pub struct Place {
     pub path: PathBuf,
     pub disk: PlainDisk,
@@ -21,19 +23,20 @@ pub struct Place {
     pub hash_key: HashKey,
     /// Another process holds the directory's lock.
     pub is_running: bool,
-    /// Held by us, if we may write.
+    /// The directory's lock, if this place may write.
     _lock: Option<DataDirectory>,
 }
 
 impl Place {
-    /// For looking.
+    /// Opens the directory for reading.
     pub fn open(path: &Path) -> Result<Place, InspectError> {
         let manifest = Manifest::load(path).map_err(|error| refused(path, error))?;
         let is_running = is_locked(path);
         Ok(Place { is_running, ..Place::with_manifest(path, manifest)? })
     }
 
-    /// For putting URLs back: while the place exists, no crawl can run in the directory.
+    /// Opens the directory for writing and takes its lock. While the place exists, no crawl can run
+    /// in the directory.
     pub fn lock(path: &Path) -> Result<Place, InspectError> {
         let (lock, manifest) = DataDirectory::open(path).map_err(|error| refused(path, error))?;
         let place = Place::with_manifest(path, manifest)?;
@@ -52,12 +55,12 @@ impl Place {
         self.disk.wall()
     }
 
-    /// The shard that owns the host of `url`, with all that this host has.
+    /// Reads the state of the shard that owns the host of `url`, with all queued URLs of this host.
     pub fn shard_of(&self, url: &Url) -> Result<Inspection<PlainDisk>, InspectError> {
         self.shard(self.owner(url), Some(url.host_key(&self.hash_key)))
     }
 
-    /// All shards with all that they have: all queues, packed, are in memory.
+    /// Reads the whole state of all shards. All queues are then in memory, packed.
     pub fn shards(&self) -> Result<Vec<Inspection<PlainDisk>>, InspectError> {
         (0..self.past.shard_count).map(|index| self.shard(ShardIndex(index), None)).collect()
     }
@@ -72,12 +75,12 @@ impl Place {
         PlainDisk::run(read).map_err(InspectError::Shard)
     }
 
-    /// The shard that owns the host of `url`.
+    /// Returns the shard that owns the host of `url`.
     pub fn owner(&self, url: &Url) -> ShardIndex {
         Placement::new(self.past.shard_count).of_host(url.host_key(&self.hash_key))
     }
 
-    /// When the shard's state was last written to: its journal, or a checkpoint.
+    /// Returns when the shard's journal or one of its checkpoints was last written to.
     pub fn as_of(&self, shard: &Inspection<PlainDisk>) -> Option<WallTime> {
         let directory = state_dir(shard.index);
         let checkpoints = shard.checkpoints.iter().map(|checkpoint| &checkpoint.name);
@@ -85,13 +88,13 @@ impl Place {
         names.filter_map(|name| self.disk.modified_at(&directory.join(name))).max()
     }
 
-    /// A URL as the crawl would spell it.
+    /// Parses a URL and normalises it as the crawl does.
     pub fn url(&self, text: &str) -> Result<Url, InspectError> {
         let url = Url::parse(text).map_err(|_| InspectError::BadName(text.to_owned()))?;
         Ok(Normaliser::new(&self.settings.extra_parameters).normalise(url))
     }
 
-    /// A URL of the host that `text` names, by its name or by a URL.
+    /// Returns a URL of the host that `text` names. `text` is the host's name or one of its URLs.
     pub fn host_url(&self, text: &str) -> Result<Url, InspectError> {
         let is_url = text.contains("://");
         let text_url = if is_url { text.to_owned() } else { format!("http://{text}/") };
@@ -104,14 +107,15 @@ fn refused(path: &Path, error: DirectoryError) -> InspectError {
     match error {
         DirectoryError::Locked(path) => InspectError::Locked(path),
         DirectoryError::NoCrawl(_) => {
-            InspectError::NoCrawl { path, what: "no crawl is there".into() }
+            InspectError::NoCrawl { path, what: "this directory holds no crawl".into() }
         }
         error => InspectError::NoCrawl { path, what: error.to_string() },
     }
 }
 
-/// Whether anyone holds the lock. Asked of the system's list of locks: to try the lock would be to
-/// hold it for a moment, and a crawl that starts in that moment would be turned away.
+/// Reports whether a process holds the lock of the crawl in `path`. The answer comes from the
+/// system's list of locks. This function does not try to take the lock: it would hold the lock for
+/// a moment, and a crawl that starts in that moment would be turned away.
 fn is_locked(path: &Path) -> bool {
     let Ok(about) = path.join("LOCK").symlink_metadata() else { return false };
     let Ok(locks) = std::fs::read_to_string("/proc/locks") else { return false };

@@ -1,4 +1,4 @@
-//! A URL's WARC records, by the indexes beside the files.
+//! The WARC records of a URL, read from the indexes beside the WARC files.
 
 use super::InspectError;
 use super::logs::{each_line, names_in};
@@ -10,26 +10,28 @@ use serde_json::Value;
 
 pub const WARC_DIR: &str = "warc";
 
-/// Where a record lies.
+/// Where a record is, and what its index line says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub file: String,
     pub offset: u64,
     pub length: u64,
-    /// `20260131235959`.
+    /// The record's date, such as `20260131235959`.
     pub at: String,
     pub status: String,
     pub is_revisit: bool,
-    /// Links of the page that were not followed, as the index has it: absent on most.
+    /// The number of the page's links that were not followed. Most index lines do not have it.
     pub links_left_out: Option<u64>,
 }
 
 pub struct Records {
     pub found: Vec<Record>,
-    /// Files without an index yet: being written, or left open by a crash.
+    /// The number of WARC files without an index yet. They are being written, or a crash left them
+    /// open.
     pub open_file_count: usize,
 }
 
+/// Finds the records of `url`, the oldest first.
 pub fn records(place: &Place, url: &Url) -> Result<Records, InspectError> {
     let names = names_in(place, WARC_DIR)?;
     let open_file_count = names.iter().filter(|name| name.ends_with(".warc.gz.open")).count();
@@ -48,7 +50,8 @@ pub fn records(place: &Place, url: &Url) -> Result<Records, InspectError> {
     Ok(Records { found, open_file_count })
 }
 
-/// `None` if the line speaks of another URL with the same key, or is damaged.
+/// Reads an index line. The result is `None` if the line is damaged, or if it belongs to another
+/// URL with the same key.
 fn read_record(line: &str, url: &Url) -> Option<Record> {
     let (_, rest) = line.split_once(' ')?;
     let (at, fields) = rest.split_once(' ')?;

@@ -1,7 +1,7 @@
-//! Dead letters put back into the queue, for the next start of the crawl.
+//! Puts dead letters back into the queue, for the next start of the crawl.
 //!
-//! Written as a journal file of the shard that owns their host, behind all that the journal has.
-//! The directory is locked meanwhile.
+//! They are written as a new journal file of the shard that owns their host, after all files that
+//! the journal has. The directory is locked while this is done.
 
 use super::dead::{DeadLetters, DeadUrl};
 use super::disk::PlainDisk;
@@ -14,7 +14,7 @@ use crate::crawl::flow::Queued;
 use crate::shard::Inspection;
 use serde_json::json;
 
-/// Puts these URLs back, or none of them if one is no dead letter.
+/// Puts these URLs back. If one of them is not a dead letter, none is put back.
 pub fn named(place: &Place, urls: &[String], manner: Manner) -> Result<String, InspectError> {
     let shards = place.shards()?;
     let mut letters = DeadLetters::gather(place, &shards, &DeadFilter::default())?;
@@ -32,14 +32,14 @@ pub fn named(place: &Place, urls: &[String], manner: Manner) -> Result<String, I
             return Err(not_dead(why));
         };
         if !owner.can_revive(&url) {
-            return Err(not_dead("it was put back as often as can be told apart"));
+            return Err(not_dead("it was put back as often as is possible"));
         }
         chosen.push(dead);
     }
     put_back(place, &shards, chosen, 0, manner)
 }
 
-/// Puts all dead letters back that `filter` lets pass.
+/// Puts back all dead letters that `filter` selects.
 pub fn filtered(
     place: &Place,
     filter: &DeadFilter,
@@ -87,11 +87,11 @@ fn put_back(
         text += &format!("and {} more\n", count - manner.line_count_max);
     }
     text += &format!(
-        "{} put back: go on with the crawl to have them fetched\n",
+        "{} put back: resume the crawl to fetch them\n",
         counted(count as u64, "dead letter", "dead letters")
     );
     if worn_count > 0 {
-        text += &format!("{worn_count} were put back too often before, and stay dead\n");
+        text += &format!("{worn_count} stay dead: they were put back as often as is possible\n");
     }
     Ok(text)
 }

@@ -1,4 +1,4 @@
-//! Times and lists as `inspect` shows them.
+//! How `inspect` formats times, counts and tables.
 
 use crate::base::WallTime;
 use crate::engine::report::span_text;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How far `at` lies before or behind `now`: `12 min ago`, `in 3.2 s`.
+/// Returns how far `at` is before or after `now`, such as `12 min ago` or `in 3.2 s`.
 pub fn distance_text(now: WallTime, at: WallTime) -> String {
     match at.0.checked_sub(now.0) {
         Some(ahead) => format!("in {}", span_text(Duration::from_nanos(ahead))),
@@ -14,21 +14,21 @@ pub fn distance_text(now: WallTime, at: WallTime) -> String {
     }
 }
 
-/// `2026-01-31T23:59:59Z (in 3.2 s)`.
+/// Returns a time and its distance, such as `2026-01-31T23:59:59Z (in 3.2 s)`.
 pub fn moment_text(now: WallTime, at: WallTime) -> String {
     format!("{at} ({})", distance_text(now, at))
 }
 
-/// A moment for programs: as a date, and seconds from now.
+/// Returns a time for programs: its date, and the seconds from `now` to it.
 pub fn moment_json(now: WallTime, at: WallTime) -> Value {
     let in_s = (i128::from(at.0) - i128::from(now.0)) as f64 / 1e9;
     json!({ "at": at.to_string(), "in_s": (in_s * 1_000.0).round() / 1_000.0 })
 }
 
-/// Text in lines of `label  value`, values below each other.
+/// A text with lines of `label  value`. All values begin in the same column.
 pub struct Table(pub String);
 
-/// The longest outcome has 20.
+/// The width of the labels. The longest name of an outcome has 20 columns.
 const LABEL_COLUMN_COUNT: usize = 22;
 
 impl Table {
@@ -40,7 +40,7 @@ impl Table {
         let _ = writeln!(self.0, "  {label:<LABEL_COLUMN_COUNT$}{}", value.as_ref());
     }
 
-    /// Says that a list was cut.
+    /// Adds a line that says how many entries of a list are not shown, if there are any.
     pub fn more(&mut self, count: usize) {
         if count > 0 {
             let _ = writeln!(self.0, "  and {count} more (--limit)");
@@ -48,7 +48,7 @@ impl Table {
     }
 }
 
-/// `one` for one, `many` for any other number.
+/// Returns a count with its noun: `one` for one, `many` for any other number.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     let noun = if count == 1 { one } else { many };
     format!("{} {noun}", crate::engine::report::count_text(count))

@@ -1,8 +1,10 @@
-//! `nephila try`: the parsers at the command line, for people who debug a crawl or compare parsers.
+//! `nephila try`: runs the parsers from the command line, for people who debug a crawl or compare
+//! parsers.
 //!
-//! JSON lines in, one JSON line out for each, in order; a line that cannot be answered is answered
-//! with `{"error": "..."}`. Lines are bounded, and so is what a parser makes of one: the limits
-//! are the crawl's own. One thread, no crawl, no network.
+//! JSON lines go in, and one JSON line comes out for each, in order. If a line cannot be answered,
+//! its answer is `{"error": "..."}`. The length of a line is bounded, and so is what a parser makes
+//! of it: the limits of a crawl apply. Everything runs on one thread, without a crawl and without
+//! the network.
 
 mod sitemap;
 
@@ -23,25 +25,28 @@ use serde_json::{Value, json};
 use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
 
-/// What to try.
+/// The parser to try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parser {
     Url,
     Robots,
     Html,
-    /// As `Html`, by lol_html.
+    /// Like `Html`, but with lol_html as the parser.
     HtmlLol,
     Sitemap,
     Http,
 }
 
-/// Answers every line of `input` until it ends. Each answer is flushed: a program may wait for it.
+/// Answers every line of `input` until it ends. Each answer is flushed, because a program may be
+/// waiting for it.
 pub fn run(parser: Parser, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut lines = LineReader::new(input, TRY_LINE_BYTES_MAX);
     while let Some((_, line)) = lines.next_line()? {
         let answer = match line {
             Line::Whole(bytes) => answer(parser, bytes),
-            Line::TooLong(_) => error(format!("line longer than {TRY_LINE_BYTES_MAX} bytes")),
+            Line::TooLong(_) => {
+                error(format!("the line is longer than {TRY_LINE_BYTES_MAX} bytes"))
+            }
         };
         output.write_all(json_line(&answer)?.as_bytes())?;
         output.flush()?;
@@ -49,7 +54,7 @@ pub fn run(parser: Parser, input: impl BufRead, mut output: impl Write) -> io::R
     Ok(())
 }
 
-/// The answer to one line.
+/// Returns the answer to one line.
 pub fn answer(parser: Parser, line: &[u8]) -> Value {
     let answer = match parser {
         Parser::Url => parsed(line).and_then(try_url),
@@ -88,13 +93,14 @@ struct UrlQuestion {
 
 #[derive(Serialize)]
 struct UrlAnswer<'a> {
-    /// Resolved; without user info and fragment, which never leave the crawler.
+    /// The resolved URL, without user info and fragment, which never leave the crawler.
     url: &'a str,
-    /// What is asked for.
+    /// The normal form, which a crawl requests.
     normal: &'a str,
-    /// What the fingerprint is of: URLs that are the same here are fetched once.
+    /// The form that is fingerprinted: URLs with the same form are fetched once.
     compared: &'a str,
-    /// The normal form's, as are slot and fingerprint: what a crawl with the secret 0 would have.
+    /// The host of the normal form. Slot and fingerprint are of the normal form too, and are those
+    /// of a crawl whose hash secret is 0.
     host: &'a str,
     slot: u16,
     fingerprint: String,
@@ -131,7 +137,7 @@ struct RobotsQuestion {
 #[derive(Serialize)]
 struct RobotsAnswer<'a> {
     allowed: bool,
-    /// The line that decided, its path in normal form: `Disallow: /private/`.
+    /// The line that decided, with its path in normal form, such as `Disallow: /private/`.
     rule: Option<String>,
     crawl_delay_ms: Option<u64>,
     sitemaps: Vec<&'a str>,
@@ -158,7 +164,8 @@ fn try_robots(question: RobotsQuestion) -> Result<Value, String> {
     })
 }
 
-/// The token that sites write after `User-agent:`, from a whole User-Agent: `nephila/0.1 (+...)`.
+/// Returns the product token of a whole User-Agent such as `nephila/0.1 (+...)`. This is the token
+/// that sites write after `User-agent:`.
 fn product_token(agent: &str) -> &str {
     let is_token = |byte: &u8| byte.is_ascii_alphabetic() || b"-_".contains(byte);
     let len = agent.bytes().take_while(|byte| is_token(byte)).count();
@@ -169,7 +176,7 @@ fn product_token(agent: &str) -> &str {
 
 #[derive(Deserialize)]
 struct HtmlQuestion {
-    /// Its UTF-8 is read as a body's bytes.
+    /// The page as text. Its UTF-8 bytes are read like a body.
     html: Option<String>,
     html_base64: Option<String>,
     file: Option<PathBuf>,
@@ -181,16 +188,16 @@ struct HtmlQuestion {
 struct HtmlAnswer<'a> {
     links: Vec<HtmlLink<'a>>,
     title: Option<&'a str>,
-    /// Resolved, as links are.
+    /// The canonical URL, resolved like a link.
     canonical: Option<String>,
-    /// The directives that we honour: `noindex, nofollow`, one of them, or none.
+    /// The directives that the parser reads: `noindex, nofollow`, one of them, or none.
     robots: String,
     language: Option<&'a str>,
     charset: &'static str,
-    /// Visible text, white space collapsed.
+    /// The visible text, with white space collapsed.
     text: String,
     simhash: Option<String>,
-    /// Links beyond the limit of a page, or too long.
+    /// The number of links that are too long or beyond the limit of a page.
     links_dropped: u32,
 }
 
@@ -247,7 +254,7 @@ fn html_bytes(question: &HtmlQuestion) -> Result<Vec<u8>, String> {
     source_bytes("html", &question.html, &question.html_base64, &question.file)
 }
 
-/// A body, given as text, in base64 or as a file.
+/// Returns the bytes of a body, which is given as text, in base64 or as a file.
 fn source_bytes(
     name: &str,
     text: &Option<String>,
@@ -260,7 +267,7 @@ fn source_bytes(
         (None, None, Some(path)) => {
             let mut bytes = Vec::new();
             let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-            // As the crawl would: what is longer is cut.
+            // A longer file is cut, as a crawl cuts a body.
             let mut file = file.take(DECODED_BYTES as u64);
             file.read_to_end(&mut bytes).map_err(|error| error.to_string())?;
             Ok(bytes)
@@ -303,7 +310,7 @@ fn collapsed(text: &[u8]) -> String {
 #[derive(Deserialize)]
 struct HttpQuestion {
     response_base64: String,
-    /// Whether the peer closed its side behind these bytes.
+    /// Whether the peer closed its side after these bytes.
     #[serde(default)]
     eof: bool,
     method: Option<String>,
@@ -312,12 +319,13 @@ struct HttpQuestion {
 #[derive(Serialize)]
 struct HttpAnswer {
     status: Option<u16>,
-    /// In the order of arrival, repeated ones repeated: a list of [name, value].
+    /// The headers as a list of [name, value], in the order of arrival. A header that was sent
+    /// twice is listed twice.
     headers: Vec<(String, String)>,
     body_base64: String,
     complete: bool,
     reusable: bool,
-    /// Why the response was refused behind its head.
+    /// Why the response was refused after its head.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

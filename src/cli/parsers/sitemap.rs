@@ -1,4 +1,4 @@
-//! `nephila try sitemap`: what a sitemap lists, and whether it may.
+//! `nephila try sitemap`: shows the URLs that a sitemap lists, and whether it may list them.
 
 use super::{parse_url, source_bytes, value};
 use crate::base::HashKey;
@@ -14,9 +14,9 @@ pub(super) struct SitemapQuestion {
     sitemap: Option<String>,
     sitemap_base64: Option<String>,
     file: Option<PathBuf>,
-    /// Where it lies.
+    /// The sitemap's own URL.
     url: String,
-    /// The host whose robots.txt names it; its own if not said.
+    /// The host whose robots.txt names the sitemap. The default is the sitemap's own host.
     submitter: Option<String>,
     charset: Option<String>,
 }
@@ -34,7 +34,7 @@ struct SitemapAnswer {
 
 #[derive(Serialize)]
 struct Listed {
-    /// Resolved; as written where it is no URL.
+    /// The resolved URL, or the text as written if it is not a URL.
     url: String,
     allowed: bool,
     lastmod: Option<String>,
@@ -73,7 +73,7 @@ fn listed(sitemap: &Url, scope: Scope<'_>, entry: Entry<'_>) -> Listed {
     }
 }
 
-/// As the crawl does it: what is packed is unpacked, up to the decoder's caps.
+/// Unpacks a gzip file, up to the decoder's limits, as a crawl does. Other files stay as they are.
 fn unpacked(bytes: Vec<u8>) -> Result<(Vec<u8>, Option<String>), String> {
     if !bytes.starts_with(&[0x1f, 0x8b]) {
         return Ok((bytes, None));

@@ -1,41 +1,46 @@
-//! Links that were dealt with lately, by their text: most links of a page stood on the page before,
-//! and those need not be joined, normalised and looked up again.
+//! A memo of the links that were handled lately, by their text. Most links of a page were on the
+//! page before too, and need not be joined, normalised and looked up again.
 //!
-//! In: the base of a page and the text of a link. Out: a key of 128 bits, the same for two links
-//! only if they lead to the same URL (as sure as fingerprints are). A key is remembered once its
-//! URL is known for good: queued, known before, or on its way to the core or the merge that will
-//! judge it. So a hit never hides a URL that nobody has. Owned by one core.
+//! The base of a page and the text of a link go in, and a key of 128 bits comes out. Two links have
+//! the same key only if they lead to the same URL (with the certainty of fingerprints). A key is
+//! remembered when its URL cannot be lost any more: it is queued, was known before, or is on its
+//! way to the core or the merge that will judge it. So a hit never hides a URL that nobody has. One
+//! core owns the memo.
 
 use crate::base::HashKey;
 use crate::base::limits::LINK_MEMO_COUNT;
 use crate::base::recent::Recent;
 use crate::proto::url::{HostKey, Scheme, Url};
 
+/// The links that were handled lately.
 pub(super) struct LinkMemo {
     hash_key: HashKey,
     starts: Starts,
     recent: Recent,
-    /// Room to put a path together.
+    /// A buffer for building a path.
     path: Vec<u8>,
 }
 
-/// What a link means depends on where it stands. Most links lead to a path of their page's own
-/// origin, however they are spelled: these are told by origin and path, so that `../b`, `/a/b` and
-/// `http://host/a/b` are remembered as one. Whatever is odd is told by its text and its whole base.
+/// The base of a page's links. What a link means depends on the page that has it. Most links lead
+/// to a path of their page's own origin, however they are spelled. The key of such a link is made
+/// of origin and path, so that `../b`, `/a/b` and `http://host/a/b` have the same key. The key of
+/// any unusual link is made of its text and its whole base.
 pub(super) struct Bases<'u> {
     url: &'u Url,
     host_key: HostKey,
-    /// Of the path: what a relative link is appended to.
+    /// The directory of the page's path, to which a relative link is appended.
     directory: &'u [u8],
-    /// Where the hashes begin of links to other hosts, of those that are told by origin and path,
-    /// and of those that are told by their whole base.
+    /// Where the hashes of links to other hosts begin: one for `http`, one for `https`.
     schemes: [u128; 2],
+    /// Where the hashes of links begin whose key is made of origin and path.
     origin: u128,
+    /// Where the hashes of links begin whose key is made of their text and whole base.
     whole: u128,
 }
 
-/// Where hashes begin: of what stands behind `http://` and `https://`, of origins, of whole bases.
-/// Hashes themselves, so that no text of one kind can stand for one of another.
+/// Where hashes begin: for the text after `http://`, for the text after `https://`, for origins,
+/// and for whole bases. These are hashes themselves, so that a text of one kind cannot give the
+/// hash of a text of another kind.
 #[derive(Clone, Copy)]
 struct Starts([u128; 4]);
 
@@ -56,11 +61,11 @@ impl<'u> Bases<'u> {
         self.host_key
     }
 
-    /// `path` is room to put a path together.
+    /// Returns the key of a link. `path` is a buffer for building a path.
     fn key(&self, hash_key: &HashKey, href: &str, path: &mut Vec<u8>) -> u128 {
         let (mut href, mut signs) = (href.as_bytes(), Signs::of(href.as_bytes()));
         if signs.has_fragment {
-            // A fragment leads nowhere else, whatever is in it.
+            // A fragment does not change which URL is fetched, whatever is in it.
             href = &href[..memchr::memchr(b'#', href).unwrap_or(href.len())];
             signs = Signs::of(href);
         }
@@ -69,8 +74,8 @@ impl<'u> Bases<'u> {
         hash_key.hash_behind(start, text)
     }
 
-    /// Of a link without odd bytes: what its key begins with, and the text behind that. `None`
-    /// where it takes a parser to say what it means.
+    /// Returns the start of the hash and the text to be hashed, for a link without odd bytes. The
+    /// result is `None` if only a URL parser can tell what the link means.
     fn simple<'t>(&self, bytes: &'t [u8], path: &'t mut Vec<u8>) -> Option<(u128, &'t [u8])> {
         match bytes {
             [] | [b'?', ..] => None,
@@ -85,7 +90,8 @@ impl<'u> Bases<'u> {
         }
     }
 
-    /// Of what stands behind `//`.
+    /// Returns the start of the hash and the text to be hashed, for a link whose text after `//` is
+    /// `rest`.
     fn absolute<'t>(&self, scheme: Scheme, rest: &'t [u8]) -> (u128, &'t [u8]) {
         let authority = self.url.authority().as_bytes();
         if scheme == self.url.scheme()
@@ -107,7 +113,7 @@ impl<'u> Bases<'u> {
                     directory = parent(directory)?;
                     rest
                 }
-                // `..//a` and the like: joined to the root it would look like a host.
+                // This is `..//a` or similar: joined to the root, the rest would look like a host.
                 [b'/', ..] => return None,
                 _ => break,
             };
@@ -124,8 +130,9 @@ impl<'u> Bases<'u> {
     }
 }
 
-/// What follows `http://` or `https://`, in any case, in a text without control characters: two of
-/// these become a colon and a slash when letters are made small.
+/// Returns the scheme and the text after `http://` or `https://`, in upper or lower case. The text
+/// must not have control characters, because two of these become a colon and a slash when letters
+/// are made lower case.
 fn split_scheme(text: &[u8]) -> Option<(Scheme, &[u8])> {
     const SMALL: u64 = u64::from_le_bytes([b' '; 8]);
     const HTTPS: u64 = u64::from_le_bytes(*b"https://");
@@ -137,8 +144,8 @@ fn split_scheme(text: &[u8]) -> Option<(Scheme, &[u8])> {
     (start & (u64::MAX >> 8) == HTTP).then(|| (Scheme::Http, &text[7..]))
 }
 
-/// The directory above, slash included; the root's is the root. `None` where `..` may stay: see
-/// `url::plain` on drive letters.
+/// Returns the parent directory with its slash. The parent of the root is the root. The result is
+/// `None` if the URL parser may keep the `..`: see `url::plain` on drive letters.
 fn parent(directory: &[u8]) -> Option<&[u8]> {
     let name = directory.strip_suffix(b"/")?;
     let Some(slash) = memchr::memrchr(b'/', name) else { return Some(directory) };
@@ -146,16 +153,18 @@ fn parent(directory: &[u8]) -> Option<&[u8]> {
     (!is_drive).then_some(&name[..=slash])
 }
 
-/// What a link's text has in it.
+/// Which special bytes a link's text has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Signs {
     has_fragment: bool,
-    /// Blanks and line breaks may vanish, and a backslash may be a slash.
+    /// The text has blanks, control characters or a backslash. The URL parser may drop the former,
+    /// and may read a backslash as a slash.
     is_odd: bool,
 }
 
 impl Signs {
-    /// Eight bytes at a time, the last eight perhaps twice: links are too short for vectors.
+    /// Examines a text eight bytes at a time. The last eight bytes may overlap those before. Vector
+    /// instructions are not used, because links are too short for them.
     #[inline]
     fn of(text: &[u8]) -> Signs {
         let (mut fragments, mut odd) = (0, 0);
@@ -181,15 +190,15 @@ impl Signs {
 
 const ONES: u64 = u64::MAX / 255;
 
-/// Not zero if any byte of `word` is below `bound`, which is at most 128. Which one only the lowest
-/// bit that is set says: a borrow may set others above it.
+/// Returns a value that is not zero if any byte of `word` is below `bound`, which is at most 128.
+/// Only the lowest bit that is set marks such a byte for certain: a borrow may set bits above it.
 #[inline]
 fn below(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(ONES * u64::from(bound)) & !word & (ONES * 0x80)
 }
 
 impl LinkMemo {
-    /// Of `size_mb` at most.
+    /// Makes a memo of at most `size_mb`.
     pub(super) fn new(size_mb: usize, hash_key: HashKey) -> LinkMemo {
         let count_max = (size_mb << 20) / size_of::<u64>();
         let starts = Starts([0, 1, 2, 3].map(|kind| hash_key.hash(&[kind])));
@@ -197,29 +206,31 @@ impl LinkMemo {
         LinkMemo { hash_key, starts, recent, path: Vec::new() }
     }
 
-    /// What the links of a page at `url` stand on.
+    /// Returns the base of the links of a page at `url`.
     pub(super) fn bases<'u>(&self, url: &'u Url, host_key: HostKey) -> Bases<'u> {
         Bases::of(url, host_key, &self.hash_key, self.starts)
     }
 
-    /// A link's key, of which [`LinkMemo::knows`] is to be asked soon.
+    /// Returns a link's key, and prefetches its place. The caller asks [`LinkMemo::knows`] for this
+    /// key soon after.
     pub(super) fn prefetch(&mut self, bases: &Bases<'_>, href: &str) -> u128 {
         let key = bases.key(&self.hash_key, href, &mut self.path);
         self.recent.prefetch(key);
         key
     }
 
-    /// Whether the link was dealt with.
+    /// Reports whether the link was handled lately.
     pub(super) fn knows(&mut self, key: u128) -> bool {
         self.recent.touch(key)
     }
 
+    /// Remembers a link whose URL is new.
     pub(super) fn remember(&mut self, key: u128) {
         self.recent.insert(key);
     }
 
-    /// As [`LinkMemo::remember`], of a link that was known, or may have been: had the memo been
-    /// larger it would have said so.
+    /// Remembers a link whose URL was known before, or may have been, and lets the memo grow: a
+    /// larger memo would have known the link.
     pub(super) fn remember_again(&mut self, key: u128) {
         self.recent.insert(key);
         self.recent.grow();

@@ -1,4 +1,5 @@
-//! Entries of the journal, applied to what a checkpoint gave: to the hosts that had not seen them.
+//! Applies the entries of the journal to the state that a checkpoint gave. An entry changes only
+//! hosts whose image does not include it.
 
 use super::Restored;
 use super::source::Source;
@@ -9,7 +10,7 @@ use crate::io::{Clock, Disk};
 use crate::proto::url::{HostKey, Url};
 use crate::shard::image::Clocks;
 
-/// Entries of the journal, applied to what a checkpoint gave.
+/// The state to which the entries of a journal are applied.
 pub(in crate::shard) struct Applied<'r, W: Disk> {
     pub restored: &'r mut Restored<W>,
     pub source: Source<'r>,
@@ -102,7 +103,7 @@ impl<W: Disk + Clock> Applied<'_, W> {
         Ok(())
     }
 
-    /// The host, if it is there and its image does not have this entry.
+    /// Returns the host, if it is known and its image does not include this entry.
     fn unaware(&self, lsn: u64, host: HostKey) -> Option<HostId> {
         let host = self.restored.frontier.host_by_key(host)?;
         (!self.restored.has_seen(host, lsn)).then_some(host)

@@ -1,14 +1,16 @@
-//! What a shard begins with: nothing, or what an earlier process left of the crawl.
+//! The state that a shard begins with: an empty one, or the state that an earlier process of the
+//! crawl left on disk.
 //!
-//! The newest checkpoint that is sound, and over it the journal: each entry for the hosts that had
-//! not seen it. A checkpoint that is damaged is told of, and the one before it is taken, with the
-//! longer journal that was kept for it. Nothing that was read is changed: a restart that is cut
-//! short can be had again.
+//! The files of the state directory go in, and a `State` comes out. Recovery reads the newest
+//! checkpoint that is sound, and then applies the journal: each entry to those hosts whose image in
+//! the checkpoint is older than the entry. A damaged checkpoint is reported, and the one before it
+//! is used with the longer journal that was kept for it. The files that were read are not changed,
+//! so a restart that is interrupted can be repeated. Each shard does this on its own core.
 //!
-//! With another number of shards the slots are dealt anew: each shard reads the files of all shards
-//! that were, and takes the hosts of its own slots. It writes a checkpoint of what it has, of the
-//! next generation, before it says that it is ready; only when all are ready does the manifest name
-//! that generation. Until then the old one's files stay as they are.
+//! If the number of shards changes, the slots are dealt anew: each shard reads the files of all
+//! earlier shards, and takes the hosts of its own slots. It then writes a checkpoint of the next
+//! generation before it reports that it is ready. The manifest names the new generation only when
+//! all shards are ready. Until then the files of the old generation stay as they are.
 
 mod applied;
 mod repair;
@@ -42,29 +44,32 @@ use crate::proto::url::HostKey;
 use source::{newest_sound, refuse};
 use std::time::Duration;
 
-/// What was found, for the operator.
+/// What the recovery found, for the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     pub host_count: u64,
-    /// To come: queued, in flight when the last run ended, or waiting for another try.
+    /// The number of URLs to come: queued, in flight when the last run ended, or waiting for
+    /// another try.
     pub url_count: u64,
-    /// Copies in the queues of URLs that have ended, or wait for another try: passed over.
+    /// The number of stale copies in the queues. Their URLs have ended or wait for another try, so
+    /// the copies are skipped.
     pub stale_count: u64,
-    /// What the runs before this one amounted to.
+    /// The totals of all runs before this one.
     pub totals: Totals,
     pub seen_count: u64,
-    /// Entries of the journal behind the checkpoint.
+    /// The number of journal entries after the checkpoint.
     pub entry_count: u64,
-    /// Bytes cut from the ends of journals: written when the power went.
+    /// The number of bytes cut from the ends of journals. They were being written when the last run
+    /// was stopped.
     pub cut_bytes: u64,
-    /// WARC files that were left open, and are closed now.
+    /// The number of WARC files that the last run left open. They are closed now.
     pub salvaged_count: u64,
-    /// Checkpoints that could not be used, and why.
+    /// Why each checkpoint that could not be used was refused.
     pub refused: Vec<String>,
     pub took: Duration,
 }
 
-/// All that a shard keeps over a restart.
+/// Everything that a shard keeps over a restart.
 pub(super) struct State<W: World> {
     pub frontier: Frontier<DiskSieve<W::File>, Pace>,
     pub health: Health,
@@ -72,12 +77,12 @@ pub(super) struct State<W: World> {
     pub sitemaps: SitemapCounts,
     pub journal: Option<Journal<W>>,
     pub books: CheckpointBooks,
-    /// Told to the journal, and perhaps not to the list of dead letters.
+    /// Dead letters that the journal has, and that may be missing in the list of dead letters.
     pub dead: Vec<(Queued, Outcome, WallTime)>,
     pub recovery: Option<Recovery>,
-    /// Of earlier runs; this one is counted among the runs.
+    /// The totals of earlier runs, except that the number of runs includes this one.
     pub totals: Totals,
-    /// It is in no checkpoint of this generation yet.
+    /// The slots were dealt anew, and no checkpoint of this generation has this state yet.
     pub is_dealt: bool,
 }
 
@@ -148,7 +153,8 @@ pub(super) async fn open<W: World>(
     })
 }
 
-/// Closes the WARC files that were left open: our own, and those of shards that are no more.
+/// Closes the WARC files that were left open: the shard's own, and on shard 0 also those of shards
+/// that no longer exist.
 async fn salvage_files<W: World>(
     world: &W,
     index: ShardIndex,
@@ -160,36 +166,37 @@ async fn salvage_files<W: World>(
     for file in &salvaged {
         let Salvaged { records, cut_bytes, .. } = file;
         let Some(name) = &file.name else {
-            tracing::info!("an empty WARC file of the last run was removed");
+            tracing::info!("removed an empty WARC file that the last run left open");
             continue;
         };
         tracing::info!(
-            "a WARC file that the last run left open is closed: {name}, {records} records, \
-             {cut_bytes} bytes of an unfinished record cut"
+            "closed a WARC file that the last run left open: {name} has {records} records; \
+             {cut_bytes} bytes of an unfinished record were cut"
         );
     }
     Ok(salvaged.len() as u64)
 }
 
-/// What files gave. Read for a look as well ([`super::inspection`]), in a world without a network.
+/// The state as the files give it. An inspection ([`super::inspection`]) reads it too, in a world
+/// without a network.
 pub(super) struct Restored<W: Disk> {
     pub frontier: Frontier<DiskSieve<W::File>, Pace>,
     pub health: Health,
     pub robots: RobotsCache,
     sitemaps: SitemapCounts,
-    /// By host: the last entry of the journal that its image has seen.
+    /// For each host, the last journal entry that its image includes.
     lsns: Vec<u64>,
     dead: Vec<(Queued, Outcome, WallTime)>,
-    /// Of all runs so far, as far as this shard keeps them.
+    /// The totals of all runs so far, as far as this shard keeps them.
     totals: Totals,
-    /// The last entry of the journal of the source being read whose end is in `totals`.
+    /// The last journal entry that `totals` includes, in the journal of the source being read.
     totals_lsn: u64,
-    /// Runs of the source being read.
+    /// The number of runs of the source being read.
     run_count: u64,
-    /// Runs of the source being read that were killed: those that began behind its totals, and the
-    /// one that wrote these, unless it did so at its end.
+    /// The number of runs of the source being read that were killed: those that began after its
+    /// totals were written, and the run that wrote these totals, unless it wrote them at its end.
     cut_short_count: u64,
-    /// The most of any source.
+    /// The largest `cut_short_count` of any source.
     cut_short_count_max: u64,
     kept: Option<Kept>,
     next_checkpoint: u64,
@@ -198,7 +205,7 @@ pub(super) struct Restored<W: Disk> {
     is_dealt: bool,
 }
 
-/// The state of the same shard, from the newest checkpoint that can be used.
+/// Restores the state of the same shard, from the newest checkpoint that can be used.
 async fn restore<W: World>(
     world: &W,
     index: ShardIndex,
@@ -212,7 +219,7 @@ async fn restore<W: World>(
     let names = names.map_err(ShardError::Journal)?;
     let next_checkpoint = names.first().map_or(1, |name| name.sequence + 1);
     source.check_checkpoints(&names)?;
-    // Behind the last there is the journal from its beginning, if it was never cut.
+    // The last attempt, `None`, is the journal from its beginning, if it was never cut.
     for name in names.iter().copied().map(Some).chain([None]) {
         match restore_from(world, source, name).await {
             Ok(restored) => return Ok(Restored { next_checkpoint, refused, ..restored }),
@@ -251,7 +258,7 @@ async fn restore_from<W: World>(
     Ok(restored)
 }
 
-/// The state of this shard's slots, from the files of all shards of the generation before.
+/// Restores the state of this shard's slots, from the files of all shards of the generation before.
 async fn deal<W: World>(
     world: &W,
     index: ShardIndex,
@@ -292,7 +299,8 @@ async fn deal<W: World>(
 }
 
 impl<W: Disk + Clock> Restored<W> {
-    /// For a look: knows no URL as seen, and what was handed out stays so.
+    /// Makes an empty state for an inspection. URL seen stays empty, and URLs that were handed out
+    /// stay handed out instead of going back into the queues.
     pub fn for_a_look(settings: &Settings, hash_key: &HashKey) -> Restored<W> {
         let sieve = DiskSieve::new(SeenLimits::sized(LOOK_SEEN_COUNT));
         let mut restored = Restored::with_sieve(sieve, (settings, hash_key));
@@ -305,7 +313,7 @@ impl<W: Disk + Clock> Restored<W> {
         Restored::with_files(world, index, terms, &SeenImage::default(), Vec::new()).await
     }
 
-    /// Without a host, on the runs and segments of a checkpoint.
+    /// Makes a state without hosts, on the runs and segments of a checkpoint.
     async fn with_files(
         world: &W,
         index: ShardIndex,
@@ -350,7 +358,7 @@ impl<W: Disk + Clock> Restored<W> {
         }
     }
 
-    /// Takes in the hosts of a checkpoint, if there is one, and the journal behind it.
+    /// Takes over the hosts of a checkpoint, if there is one, and applies the journal after it.
     async fn take(
         &mut self,
         world: &W,
@@ -437,14 +445,15 @@ impl<W: Disk + Clock> Restored<W> {
         }
     }
 
-    /// A URL has ended behind the totals of the checkpoint.
+    /// Counts a URL that ended, unless the checkpoint's totals include it already.
     fn count_ended(&mut self, lsn: u64, source: Source<'_>, outcome: Outcome, is_page: bool) {
         if lsn > self.totals_lsn && source.keeps_totals() {
             self.totals.ended(outcome, is_page);
         }
     }
 
-    /// A run began behind the totals of the checkpoint, and has left none of its own.
+    /// Counts a run that began after the checkpoint's totals were written. It left no totals of its
+    /// own, so it was cut short.
     fn count_run(&mut self, lsn: u64, source: Source<'_>) {
         if lsn > self.totals_lsn && source.keeps_totals() {
             self.cut_short_count += 1;
@@ -453,6 +462,7 @@ impl<W: Disk + Clock> Restored<W> {
         }
     }
 
+    /// Notes the last journal entry that the host's image includes.
     fn saw(&mut self, host: HostId, lsn: u64) {
         let index = host.0 as usize;
         if self.lsns.len() <= index {
@@ -461,12 +471,12 @@ impl<W: Disk + Clock> Restored<W> {
         self.lsns[index] = lsn;
     }
 
-    /// Whether the host's image is from after this entry.
+    /// Reports whether the host's image includes this entry.
     fn has_seen(&self, host: HostId, lsn: u64) -> bool {
         self.lsns.get(host.0 as usize).is_some_and(|seen| *seen >= lsn)
     }
 
-    /// When each host was asked last is not known: every one is left alone for its delay.
+    /// Makes every host wait for its delay, because the time of its last request is not known.
     fn rest(&mut self, settings: &Settings, clocks: Clocks) {
         self.frontier.end_adoption();
         for host in self.frontier.host_ids() {

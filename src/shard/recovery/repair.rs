@@ -1,11 +1,11 @@
-//! A shard's state with damaged files: what of it can be had, what is lost, and a new state made of
-//! the rest that a restart can go on with.
+//! The repair of a shard's state with damaged files: it finds what can still be read and what is
+//! lost, and makes a new state from the rest, with which a restart can continue.
 //!
 //! [`Salvage::examine`] reads what a restart would read, from the newest checkpoint on. Where a
-//! restart would refuse, it goes on behind the damage and counts what it misses.
+//! restart would refuse, it continues after the damage and counts what is missing.
 //! [`Salvage::write`] writes what is left as one new checkpoint and an empty journal, under
-//! sequences that no file has, and names the files that are of no use any more. It removes and
-//! changes none. For whoever holds the crawl's lock, on a world without a network.
+//! sequences that no file has, and returns the names of the files that are no longer needed. It
+//! removes and changes no file. The caller must hold the crawl's lock. The world needs no network.
 
 use super::source::{ChunksWanted, Source};
 use super::{Applied, Restored};
@@ -31,19 +31,20 @@ use crate::shard::image::{Clocks, Lore};
 use crate::shard::{Past, Placement, ShardError};
 use std::path::PathBuf;
 
-/// What is wrong with a file.
+/// What is wrong with a file, and what is lost by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub name: String,
     pub what: String,
     pub lost: String,
-    /// A restart refuses the state for it.
+    /// A restart refuses the state because of this finding.
     pub is_fatal: bool,
 }
 
-/// A URL given up, which the journal tells of and perhaps not the list of dead letters.
+/// A URL that was given up. The journal has it, and it may be missing in the list of dead letters.
 pub type Buried = (Queued, Outcome, WallTime);
 
+/// What could be read of a shard's state, and what is wrong with its files.
 pub struct Salvage<W: Disk> {
     index: ShardIndex,
     generation: u32,
@@ -51,21 +52,22 @@ pub struct Salvage<W: Disk> {
     clocks: Clocks,
     hash_key: HashKey,
     pub findings: Vec<Finding>,
-    /// Runs of URL seen that are sound.
+    /// The runs of URL seen that are sound.
     runs: Vec<RunImage>,
-    /// URLs that were taken may be unknown: those that were asked for are to be told.
+    /// URL seen may lack URLs that were taken. [`Salvage::write`] then needs those that were
+    /// requested.
     pub misses_seen: bool,
     last_lsn: u64,
     checkpoints: Vec<FileName>,
     journals: Vec<FileName>,
-    /// Damaged files that are neither a checkpoint nor a journal, and segments.
+    /// The segments, and damaged files that are neither a checkpoint nor a journal.
     others: Vec<String>,
 }
 
 impl<W: Disk + Clock> Salvage<W> {
-    /// Reads the state of shard `index`, from the newest checkpoint that has all of what it needs.
-    /// If there is none, from the newest that is sound by itself; if there is none, from what is
-    /// sound of the newest.
+    /// Reads the state of shard `index`, from the newest checkpoint whose runs, segments and
+    /// journals are sound too. If there is none, it starts from the newest checkpoint that is sound
+    /// by itself, and if there is none of those, from the sound parts of the newest one.
     pub async fn examine(
         world: &W,
         index: ShardIndex,
@@ -88,7 +90,7 @@ impl<W: Disk + Clock> Salvage<W> {
                 Err(error @ JournalError::Damaged { .. }) => notes.push(Finding {
                     name: name.text(),
                     what: error.to_string(),
-                    lost: "nothing, where an older checkpoint and the journal since are sound"
+                    lost: "nothing, if an older checkpoint and the journal since then are sound"
                         .into(),
                     is_fatal: false,
                 }),
@@ -99,12 +101,12 @@ impl<W: Disk + Clock> Salvage<W> {
         if bases.is_empty() && !names.is_empty() {
             bases.push(names.first().copied());
         }
-        // Behind the last there is the journal from its beginning, if it was never cut.
+        // The last attempt, `None`, is the journal from its beginning, if it was never cut.
         if generation == 1 || names.is_empty() {
             bases.push(None);
         }
         let mut bases = bases.into_iter();
-        let first = bases.next().expect("one is tried at least");
+        let first = bases.next().expect("there is at least one base to try");
         let mut salvage = Salvage::read(world, source, first).await?;
         for base in bases {
             if !salvage.is_needed() {
@@ -113,7 +115,7 @@ impl<W: Disk + Clock> Salvage<W> {
             let other = Salvage::read(world, source, base).await?;
             if !other.is_needed() {
                 notes.extend(salvage.findings.into_iter().map(|finding| Finding {
-                    lost: "nothing: what is older is sound and does not need it".into(),
+                    lost: "nothing: older files are sound and do not need it".into(),
                     ..finding
                 }));
                 salvage = Salvage { others: [salvage.others, other.others].concat(), ..other };
@@ -124,7 +126,7 @@ impl<W: Disk + Clock> Salvage<W> {
         Ok(salvage)
     }
 
-    /// A restart refuses the state as it is.
+    /// Reports whether a repair is needed: a restart would refuse the state as it is.
     pub fn is_needed(&self) -> bool {
         self.findings.iter().any(|finding| finding.is_fatal)
     }
@@ -137,6 +139,7 @@ impl<W: Disk + Clock> Salvage<W> {
         self.restored.frontier.live_url_count()
     }
 
+    /// Returns the URLs that the journal says were given up.
     pub fn buried(&self) -> &[Buried] {
         &self.restored.dead
     }
@@ -167,8 +170,9 @@ impl<W: Disk + Clock> Salvage<W> {
             None => Some((0, 0)),
         };
         if base.is_none() && generation > 1 {
-            let lost = "the queues and all that is known of hosts, but for what the journal says";
-            salvage.lose(&source.directory().display().to_string(), "no checkpoint is there", lost);
+            let lost = "the queues and all that is known of hosts, except what the journal has";
+            let directory = source.directory().display().to_string();
+            salvage.lose(&directory, "it has no checkpoint", lost);
             salvage.misses_seen = true;
         }
         salvage.read_journals(world, source, cut).await?;
@@ -180,7 +184,8 @@ impl<W: Disk + Clock> Salvage<W> {
         self.findings.push(Finding { name, what, lost, is_fatal: true });
     }
 
-    /// Takes in what is sound of a checkpoint. Where its journal begins, if it says so.
+    /// Takes over what is sound of a checkpoint. Returns where its journal begins, if that part of
+    /// the checkpoint is sound.
     async fn read_checkpoint(
         &mut self,
         world: &W,
@@ -225,11 +230,13 @@ impl<W: Disk + Clock> Salvage<W> {
                 Some(count) => {
                     format!("{} of {count} hosts, with their queues", count - read_count)
                 }
-                None => format!("hosts behind the {read_count} that are sound, with their queues"),
+                None => {
+                    format!("all hosts except the {read_count} that are sound, with their queues")
+                }
             };
             self.lose(
                 &name.text(),
-                "frames of it are damaged, and no other checkpoint is sound",
+                "parts of it are damaged, and no other checkpoint is sound",
                 lost,
             );
             self.misses_seen = true;
@@ -240,7 +247,8 @@ impl<W: Disk + Clock> Salvage<W> {
         Ok(cut)
     }
 
-    /// Without them the crawl's totals count from the journal on: nothing else rests on them.
+    /// Takes over the crawl's totals. If they are damaged, the totals count only from the journal
+    /// on; nothing else depends on them.
     fn read_totals(&mut self, source: Source<'_>, (lsn, is_last): (u64, bool), image: &[u8]) {
         let Some(totals) = Totals::unpack(image) else { return };
         if source.keeps_totals() {
@@ -258,7 +266,7 @@ impl<W: Disk + Clock> Salvage<W> {
         image: &[u8],
     ) -> Result<(), ShardError> {
         let Some(run) = RunImage::unpack(image) else {
-            self.lose("a run of URLs seen", "its name makes no sense", "which URLs are known");
+            self.lose("a run of URL seen", "its name cannot be read", "which URLs are known");
             self.misses_seen = true;
             return Ok(());
         };
@@ -296,7 +304,7 @@ impl<W: Disk + Clock> Salvage<W> {
                 self.lose(
                     &segment.name(),
                     error.to_string(),
-                    "what its chunks hold, if any is in use: that is counted by itself",
+                    "the URLs in those of its chunks that are in use; they are counted separately",
                 );
                 Ok(())
             }
@@ -336,11 +344,11 @@ impl<W: Disk + Clock> Salvage<W> {
         }
         if missed.host_count + missed.cold_count > 0 {
             let lost = format!("{} hosts with their queues", missed.host_count);
-            self.lose("a checkpoint", "hosts in it make no sense", lost);
+            self.lose("a checkpoint", "hosts in it cannot be read", lost);
         }
     }
 
-    /// Applies what is sound of the journals behind the checkpoint.
+    /// Applies what is sound of the journals after the checkpoint.
     async fn read_journals(
         &mut self,
         world: &W,
@@ -401,7 +409,7 @@ impl<W: Disk + Clock> Salvage<W> {
         Ok(())
     }
 
-    /// Entries from the last to this one are in no file.
+    /// Notes a gap, if the entries between the last one and `next_lsn` are in no file.
     fn tell_gap(&mut self, name: &str, next_lsn: u64) {
         if next_lsn <= self.last_lsn + 1 {
             return;
@@ -416,8 +424,8 @@ impl<W: Disk + Clock> Salvage<W> {
         self.restored.lore()
     }
 
-    /// Writes what there is as the newest checkpoint, and an empty journal behind it. `asked` are
-    /// the shard's URLs that the logs have. The names of files that are of no use any more.
+    /// Writes what is left as the newest checkpoint, and an empty journal after it. `asked` has the
+    /// shard's URLs that the logs name. Returns the names of the files that are no longer needed.
     pub async fn write(mut self, world: &W, asked: &[Url]) -> Result<Vec<PathBuf>, ShardError> {
         let directory = state_dir(self.index);
         let failed = ShardError::Journal;
@@ -443,14 +451,14 @@ impl<W: Disk + Clock> Salvage<W> {
         let checkpoint = FileName { kind, generation, sequence: of };
         self.write_checkpoint(world, checkpoint, journal.sequence).await.map_err(failed)?;
         let state_files = self.checkpoints.iter().chain(&self.journals).map(|name| name.text());
-        // The new run may have the name of one that was gone.
+        // The new run may have the name of a run that was missing.
         let is_new = |name: &&String| self.runs.iter().any(|run| run.name == **name);
         let others = self.others.iter().filter(|name| !is_new(name)).cloned();
         let names = state_files.chain(others);
         Ok(names.map(|name| directory.join(name)).collect())
     }
 
-    /// URLs that are to come, those handed out and those that wait included.
+    /// Returns the URLs to come, including those handed out and those that wait for another try.
     fn pending(&self) -> impl Iterator<Item = Queued> {
         let frontier = &self.restored.frontier;
         frontier.host_ids().flat_map(move |host| {
@@ -497,7 +505,8 @@ impl<W: Disk + Clock> Salvage<W> {
         totals.cut_short_count += self.restored.cut_short_count;
         let mut image = Vec::new();
         totals.pack(&mut Pack(&mut image));
-        // The run that left it so was counted as cut short: the next is another one.
+        // The run that left the state was counted above as cut short, so `is_last` is true: the
+        // next run does not count it again.
         writer.push(&Entry::Totals { lsn: cut_lsn, is_last: true, image });
         writer.push(&Entry::Finished { host_count, lsn: cut_lsn });
         writer.finish(world, &directory).await?;
@@ -505,20 +514,20 @@ impl<W: Disk + Clock> Salvage<W> {
     }
 }
 
-const LOST_JOURNAL: &str = "pages that ended in it are fetched again, and with them the links \
-                            that they brought; links from pages of other cores and waits in it \
-                            are forgotten";
+const LOST_JOURNAL: &str = "pages whose end is recorded in it are fetched again, which finds \
+                            their links again; links from pages of other cores and waits \
+                            recorded in it are forgotten";
 
-/// What of a checkpoint's hosts could not be had.
+/// What could not be read of a checkpoint's hosts.
 #[derive(Default)]
 struct Missed {
     host_count: u64,
     cold_count: u64,
-    /// By segment: chunks, and the URLs in them.
+    /// For each segment, the number of damaged chunks and of the URLs in them.
     chunks: std::collections::BTreeMap<String, (u64, u64)>,
 }
 
-/// The chunks of a host's queues that are sound.
+/// Reads the sound chunks of a host's queues. The others are counted in `missed`.
 async fn sound_middle<W: Disk + Clock>(
     world: &W,
     files: &Files<W::File>,
@@ -544,7 +553,7 @@ async fn sound_middle<W: Disk + Clock>(
     Ok(Middle::Records(records))
 }
 
-/// The segment is damaged or gone, and it is not the disk's mood.
+/// Reports whether the segment is damaged or missing. Other errors of the disk may be temporary.
 fn is_lost(error: &TailError) -> bool {
     matches!(error, TailError::Damaged { .. } | TailError::Disk { error: DiskError::NotFound, .. })
 }

@@ -1,7 +1,8 @@
-//! Whose state is read, by whom, and the newest of its checkpoints that can be used.
+//! The source of a state: whose files are read, which shard reads them, and the newest checkpoint
+//! among them that can be used.
 //!
-//! In: the files of one shard of one generation. Out: a checkpoint, open at its first host. Reads
-//! only.
+//! The files of one shard of one generation go in, and a checkpoint comes out, opened at its first
+//! host. This module only reads.
 
 use crate::base::HashKey;
 use crate::crawl::config::Settings;
@@ -21,26 +22,28 @@ pub(in crate::shard) struct Source<'p> {
     pub settings: &'p Settings,
     pub hash_key: &'p HashKey,
     pub placement: Placement,
-    /// Who reads it, and whose it was.
+    /// The shard that reads the state.
     pub index: ShardIndex,
+    /// The shard whose files are read.
     pub of: ShardIndex,
     pub generation: u32,
     pub chunks: ChunksWanted,
 }
 
-/// What is done with those parts of hosts' queues that are on disk.
+/// What is done with the parts of hosts' queues that are on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shard) enum ChunksWanted {
-    /// They stay there, in files that are the reader's own.
+    /// The chunks stay where they are, in files that belong to the reader.
     Kept,
-    /// They are read, of all hosts.
+    /// The chunks of all hosts are read.
     Read,
-    /// They are read of this host; what others have is not asked about.
+    /// Only the chunks of this host are read. Those of other hosts are left out.
     ReadOf(HostKey),
 }
 
 impl Source<'_> {
-    /// A generation after the first begins with a checkpoint: without one, its files are lost.
+    /// Fails if a generation after the first has no checkpoint. Such a generation begins with a
+    /// checkpoint, so its files are lost.
     pub(super) fn check_checkpoints(&self, names: &[FileName]) -> Result<(), ShardError> {
         if self.generation > 1 && names.is_empty() {
             let name = self.directory().display().to_string();
@@ -54,8 +57,9 @@ impl Source<'_> {
         state_dir(self.of)
     }
 
-    /// The middle of a host's queues: chunks stay where they are, unless they lie in the files of a
-    /// generation that is to go.
+    /// Returns the middle part of a host's queues. With [`ChunksWanted::Kept`] its chunks stay on
+    /// disk; otherwise their records are read, for example because the files of an old generation
+    /// are about to be removed.
     pub(super) async fn middle<W: Disk + Clock>(
         &self,
         world: &W,
@@ -78,18 +82,18 @@ impl Source<'_> {
         Ok(Middle::Records(records))
     }
 
-    /// Whether the reader goes on with the totals of the source: one shard does.
+    /// Reports whether the reader takes over the totals of the source. Exactly one shard does.
     pub(super) fn keeps_totals(&self) -> bool {
         self.of.0 % self.placement.shard_count() == self.index.0
     }
 
-    /// Whether a host of the source is the reader's now.
+    /// Reports whether a host of the source belongs to the reader now.
     pub(super) fn is_ours(&self, host: HostKey) -> bool {
         self.placement.of_host(host) == self.index
     }
 }
 
-/// The newest checkpoint of a source that is sound from end to end.
+/// Opens the newest checkpoint of a source that is sound from end to end.
 pub(super) async fn newest_sound<W: World>(
     world: &W,
     source: Source<'_>,
@@ -110,13 +114,15 @@ pub(super) async fn newest_sound<W: World>(
     Ok(None)
 }
 
-/// A checkpoint, read up to its first host.
+/// A checkpoint that was read up to its first host.
 pub(in crate::shard) struct Opened<F> {
     pub(super) reader: CheckpointReader<F>,
-    /// The last entry of the journal before it, and the file behind it.
+    /// The number of the last journal entry before the checkpoint, and the sequence of the journal
+    /// file that begins after it.
     pub cut: (u64, u64),
     pub seen: SeenImage,
     pub(super) segments: Vec<SegmentImage>,
+    /// The entry that was read last: the first one after the runs and segments.
     pub(super) next: Option<Entry>,
 }
 
@@ -150,7 +156,8 @@ impl<F: File> Opened<F> {
     }
 }
 
-/// Notes why a checkpoint cannot be used, if there may be another that can.
+/// Notes why a checkpoint cannot be used. Fails if the error is not damage, or if there is nothing
+/// else to try.
 pub(super) fn refuse(
     name: Option<FileName>,
     error: ShardError,
@@ -158,13 +165,13 @@ pub(super) fn refuse(
 ) -> Result<(), ShardError> {
     if error.is_damage() && name.is_some() {
         tracing::warn!(
-            "a checkpoint is damaged and is not used: {error}; the one before it and the journal \
-             since are used, so nothing is lost; check the disk"
+            "a checkpoint is damaged and is not used: {error}; the one before it is used with the \
+             journal since then, so nothing is lost; check the disk"
         );
         refused.push(error.to_string());
         return Ok(());
     }
-    // Without a checkpoint the first journal is missing as a matter of course: what was found first
-    // is the reason.
+    // If no checkpoint can be used, the first journal is usually missing too, so that error
+    // explains nothing. The damage that was found first is the reason.
     Err(refused.first().cloned().map_or(error, ShardError::Refused))
 }
