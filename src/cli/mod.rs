@@ -3,11 +3,14 @@
 //! Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 done but for origins that were
 //! given up. Results go to stdout, everything for people to stderr.
 
+#[cfg(feature = "lab")]
 mod bench;
 mod crawl;
+#[cfg(feature = "lab")]
 pub mod demo;
 mod flags;
 pub mod inspect;
+#[cfg(feature = "lab")]
 mod lab;
 mod log;
 mod look;
@@ -41,14 +44,19 @@ pub fn run() -> ExitCode {
     start_log(is_quiet);
     let done = match flags.command {
         Commands::Crawl(flags) => crawl::crawl(&flags),
+        #[cfg(feature = "lab")]
         Commands::Web(flags) => lab::web(&flags),
+        #[cfg(feature = "lab")]
         Commands::Demo(flags) => lab::demo(flags),
+        #[cfg(feature = "lab")]
         Commands::Audit(flags) => lab::audit(&flags),
         Commands::Repair(flags) => look::repair(&flags),
         Commands::Inspect(flags) => look::inspect(&flags),
         Commands::Explain(flags) => look::explain(&flags),
         Commands::Try(flags) => look::try_parser(&flags),
+        #[cfg(feature = "lab")]
         Commands::Sim(flags) => lab::simulate(&flags),
+        #[cfg(feature = "lab")]
         Commands::Bench(flags) => bench::bench(&flags),
         Commands::Settings => print_out(&flags::settings_text()),
     };

@@ -1,9 +1,13 @@
 //! What may stand on the command line, and how it becomes settings: file first, flags over it.
 
+#[cfg(feature = "lab")]
 mod bench;
+#[cfg(feature = "lab")]
 mod lab;
 
+#[cfg(feature = "lab")]
 pub use bench::{BenchFlags, Course, Draw, Suite};
+#[cfg(feature = "lab")]
 pub use lab::{AuditFlags, DemoFlags, SimFlags, WebFlags};
 
 use crate::base::limits::INSPECT_LINE_COUNT;
@@ -29,10 +33,13 @@ pub enum Commands {
     /// Crawl from seeds until nothing is left, into WARC files
     Crawl(CrawlFlags),
     /// Serve a synthetic web on 127/8, with its own DNS; its seed URL goes to stdout
+    #[cfg(feature = "lab")]
     Web(WebFlags),
     /// Crawl a synthetic web: no flags needed
+    #[cfg(feature = "lab")]
     Demo(DemoFlags),
     /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
+    #[cfg(feature = "lab")]
     Audit(AuditFlags),
     /// Say what is damaged in a crawl's directory and what it costs; go on without it on request
     Repair(RepairFlags),
@@ -43,8 +50,10 @@ pub enum Commands {
     /// Try the parsers: JSON lines on stdin, one JSON line out for each, in order
     Try(TryFlags),
     /// Crawl stormy webs in simulation, on virtual time, and judge each crawl from outside
+    #[cfg(feature = "lab")]
     Sim(SimFlags),
     /// Measure one part of the crawler, on this machine
+    #[cfg(feature = "lab")]
     Bench(BenchFlags),
     /// Print every setting as a configuration file, with its default, range and reason
     Settings,
