@@ -17,7 +17,7 @@ mod look;
 pub mod parsers;
 pub mod repair;
 
-use crate::sys::memory;
+use crate::sys::{memory, processor};
 use clap::Parser;
 use flags::{Commands, Flags};
 use log::start_log;
@@ -42,6 +42,13 @@ pub fn run() -> ExitCode {
     let flags = Flags::parse();
     let is_quiet = matches!(&flags.command, Commands::Crawl(flags) if flags.quiet);
     start_log(is_quiet);
+    if flags.command.is_for_speed() && processor::is_more_than_built_for() {
+        tracing::warn!(
+            "this build does without AVX2 and BMI, which this processor has: reading a page takes \
+             longer than it could; build with RUSTFLAGS=\"-C target-cpu=x86-64-v3\", or in \
+             nephila's own directory, where .cargo/config.toml says so"
+        );
+    }
     let done = match flags.command {
         Commands::Crawl(flags) => crawl::crawl(&flags),
         #[cfg(feature = "lab")]

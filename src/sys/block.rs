@@ -4,7 +4,7 @@
 //! once, so that what follows is arithmetic on masks: where a text ends, where its words do. Unsafe
 //! is a load of 32 bytes out of an array of 32, a store into such an array, and the naming of AVX2
 //! instructions in a build that takes them for granted (`.cargo/config.toml`); other builds get two
-//! of [`scan::Native`] side by side. The tests hold both against bytes one by one.
+//! of `scan::Native` side by side. The tests hold both against bytes one by one.
 
 #[cfg(not(all(target_arch = "x86_64", target_feature = "avx2")))]
 use self::pair::Half;

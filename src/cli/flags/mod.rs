@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 /// A web crawler engine for one Linux box: io_uring, one thread per core, polite by construction.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version = env!("NEPHILA_VERSION"), arg_required_else_help = true)]
 pub struct Flags {
     #[command(subcommand)]
     pub command: Commands,
@@ -57,6 +57,18 @@ pub enum Commands {
     Bench(BenchFlags),
     /// Print every setting as a configuration file, with its default, range and reason
     Settings,
+}
+
+impl Commands {
+    /// Whether the command's own speed matters to who gives it.
+    pub fn is_for_speed(&self) -> bool {
+        match self {
+            Commands::Crawl(_) => true,
+            #[cfg(feature = "lab")]
+            Commands::Demo(_) | Commands::Bench(_) => true,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Args)]

@@ -13,7 +13,7 @@ use crate::base::limits::{
 pub enum Offered {
     Queued,
     Known,
-    /// The sieve keeps it; [`Frontier::settle`] queues it if it is new.
+    /// The sieve keeps it; [`Frontier::settle`](super::Frontier::settle) queues it if it is new.
     Later,
     Dropped(DropReason),
 }

@@ -3,7 +3,7 @@
 //! Owns URL-seen (the [`Sieve`]), the URLs still to ask, and every host's next-eligible time. In:
 //! candidates from seeds, links, redirects and sitemaps; what became of a host's turn. Out: hosts
 //! whose time has come, and their URLs. A plain data structure: no I/O (what goes to disk are jobs
-//! of the sieve and the [`tails`], which the shard runs), no clock (time is an argument), touched
+//! of the sieve and the [`spill`], which the shard runs), no clock (time is an argument), touched
 //! by its own core alone.
 //!
 //! A URL's way through it:

@@ -17,7 +17,7 @@
 //!
 //! Faults that exist: [`Sim::kill`], [`Sim::crash`] at any step, [`Sim::lose_unsynced`],
 //! [`Sim::shift_wall`], silence or refusal at unknown addresses ([`NetModel`]) and at known ones
-//! for a while ([`Sim::set_gate`]), [`SimStream::abort`], all of [`Faults`], for one address or for
+//! for a while ([`Sim::set_gate`]), `Stream::reset`, all of [`Faults`], for one address or for
 //! every one, all of [`DiskFaults`], [`Trouble`] for one operation, [`Sim::set_disk_capacity`],
 //! [`Sim::flip_bit`]. New ones belong where all traffic of a kind passes: connects in
 //! `Network::route`, bytes in `End::post`, datagrams in `SimDatagram::post`, the disk in

@@ -59,13 +59,13 @@ impl Default for SeenLimits {
     }
 }
 
-/// What a checkpoint keeps: with it, [`DiskSieve::open`] makes the sieve anew.
+/// What a checkpoint keeps: with it, [`DiskSieve::open`](super::DiskSieve::open) makes the sieve anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenImage {
     pub runs: Vec<RunImage>,
 }
 
-/// What there is to see of it, beside [`SieveFigures`].
+/// What there is to see of it, beside `SieveFigures`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenFigures {
     pub run_count: usize,
