@@ -17,6 +17,7 @@ pub mod shard;
 
 pub mod engine;
 
+#[cfg(feature = "lab")]
 pub mod lab;
 
 pub mod cli;

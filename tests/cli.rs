@@ -137,6 +137,24 @@ fn bad_usage_ends_with_two() {
 }
 
 #[test]
+fn the_version_names_the_commit() {
+    let output = run(&["--version"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    let version = concat!("nephila ", env!("CARGO_PKG_VERSION"));
+    if cfg!(debug_assertions) {
+        assert_eq!(said, format!("{version} (debug build)\n"));
+        return;
+    }
+    let git = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
+    // A crate that lies in no repository has no commit to name.
+    if let Ok(commit) = git.map(|git| String::from_utf8(git.stdout).unwrap())
+        && Path::new(".git").exists()
+    {
+        assert!(said.starts_with(&format!("{version} ({}", commit.trim_end())), "{said:?}");
+    }
+}
+
+#[test]
 fn help_and_version_end_with_zero() {
     for arguments in [&["--help"][..], &["--version"], &["crawl", "--help"], &["try", "--help"]] {
         let output = run(arguments);

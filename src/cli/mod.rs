@@ -4,18 +4,21 @@
 //! The exit codes are 0 (done), 1 (failed), 2 (bad usage or configuration) and 3 (done, but some
 //! origins were given up). Results go to stdout, and everything meant for people goes to stderr.
 
+#[cfg(feature = "lab")]
 mod bench;
 mod crawl;
+#[cfg(feature = "lab")]
 pub mod demo;
 mod flags;
 pub mod inspect;
+#[cfg(feature = "lab")]
 mod lab;
 mod log;
 mod look;
 pub mod parsers;
 pub mod repair;
 
-use crate::sys::memory;
+use crate::sys::{memory, processor};
 use clap::Parser;
 use flags::{Commands, Flags};
 use log::start_log;
@@ -40,16 +43,28 @@ pub fn run() -> ExitCode {
     let flags = Flags::parse();
     let is_quiet = matches!(&flags.command, Commands::Crawl(flags) if flags.quiet);
     start_log(is_quiet);
+    if flags.command.is_for_speed() && processor::is_more_than_built_for() {
+        tracing::warn!(
+            "this build does without AVX2 and BMI, which this processor has: reading a page takes \
+             longer than it could; build with RUSTFLAGS=\"-C target-cpu=x86-64-v3\", or in \
+             nephila's own directory, where .cargo/config.toml says so"
+        );
+    }
     let done = match flags.command {
         Commands::Crawl(flags) => crawl::crawl(&flags),
+        #[cfg(feature = "lab")]
         Commands::Web(flags) => lab::web(&flags),
+        #[cfg(feature = "lab")]
         Commands::Demo(flags) => lab::demo(flags),
+        #[cfg(feature = "lab")]
         Commands::Audit(flags) => lab::audit(&flags),
         Commands::Repair(flags) => look::repair(&flags),
         Commands::Inspect(flags) => look::inspect(&flags),
         Commands::Explain(flags) => look::explain(&flags),
         Commands::Try(flags) => look::try_parser(&flags),
+        #[cfg(feature = "lab")]
         Commands::Sim(flags) => lab::simulate(&flags),
+        #[cfg(feature = "lab")]
         Commands::Bench(flags) => bench::bench(&flags),
         Commands::Settings => print_out(&flags::settings_text()),
     };

@@ -14,6 +14,7 @@ pub mod disk;
 pub mod mailbox;
 pub mod net;
 pub mod ring;
+#[cfg(any(test, feature = "lab"))]
 pub mod sim;
 
 pub use clock::{Clock, Effort, Random, Spawn};

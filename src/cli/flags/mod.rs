@@ -1,10 +1,14 @@
 //! The command line's flags, and how they become settings: the configuration file is read first,
 //! and flags override it.
 
+#[cfg(feature = "lab")]
 mod bench;
+#[cfg(feature = "lab")]
 mod lab;
 
+#[cfg(feature = "lab")]
 pub use bench::{BenchFlags, Course, Draw, Suite};
+#[cfg(feature = "lab")]
 pub use lab::{AuditFlags, DemoFlags, SimFlags, WebFlags};
 
 use crate::base::limits::INSPECT_LINE_COUNT;
@@ -19,7 +23,7 @@ use std::path::PathBuf;
 
 /// A web crawler engine for one Linux box: io_uring, one thread per core, polite by construction.
 #[derive(Parser)]
-#[command(version, arg_required_else_help = true)]
+#[command(version = env!("NEPHILA_VERSION"), arg_required_else_help = true)]
 pub struct Flags {
     #[command(subcommand)]
     pub command: Commands,
@@ -30,10 +34,13 @@ pub enum Commands {
     /// Crawl from seed URLs until nothing is left to fetch, and write the pages to WARC files
     Crawl(CrawlFlags),
     /// Serve a synthetic web on 127/8 with its own DNS, and print its seed URL on stdout
+    #[cfg(feature = "lab")]
     Web(WebFlags),
     /// Crawl a synthetic web and judge the crawl; needs no flags
+    #[cfg(feature = "lab")]
     Demo(DemoFlags),
     /// Judge a crawl by its directory or by a web's log: exit 0 if it kept its promises, 1 if not
+    #[cfg(feature = "lab")]
     Audit(AuditFlags),
     /// Report damaged files in a crawl's directory and what is lost; with --apply, repair it
     Repair(RepairFlags),
@@ -44,11 +51,25 @@ pub enum Commands {
     /// Run a parser on JSON lines from stdin, and print one JSON line for each, in order
     Try(TryFlags),
     /// Crawl synthetic webs with faults in simulation, on virtual time, and judge each crawl
+    #[cfg(feature = "lab")]
     Sim(SimFlags),
     /// Measure one part of the crawler, on this machine
+    #[cfg(feature = "lab")]
     Bench(BenchFlags),
     /// Print every setting as a configuration file, with its default, range and reason
     Settings,
+}
+
+impl Commands {
+    /// Whether the command's own speed matters to who gives it.
+    pub fn is_for_speed(&self) -> bool {
+        match self {
+            Commands::Crawl(_) => true,
+            #[cfg(feature = "lab")]
+            Commands::Demo(_) | Commands::Bench(_) => true,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Args)]
