@@ -142,8 +142,8 @@ pub const DNS_RECORD_COUNT_MAX: usize = 256;
 pub const DNS_ALIAS_COUNT_MAX: usize = 12;
 /// Addresses kept of one answer; the rest are dropped.
 pub const DNS_ADDRESS_COUNT_MAX: usize = 16;
-/// A host name as text, without the last dot.
-pub const DNS_NAME_BYTES_MAX: usize = 253;
+/// A name in a DNS question or answer, as text without the last dot.
+pub const DNS_NAME_BYTES_MAX: usize = HOST_NAME_BYTES_MAX;
 
 // --- DNS resolver (each per core) ---------------------------------------------------------------
 
@@ -330,10 +330,10 @@ pub const COLD_PART_COUNT: usize = 1 << 12;
 /// Cold hosts that a checkpoint writes as one entry; a part of the table with more is one entry.
 pub const COLD_IMAGE_COUNT: usize = 4_096;
 /// Hosts that one eviction step looks at: some 50 us of work.
-pub const SWEEP_STEP_COUNT: usize = 1_024;
+pub const HOST_EVICTION_STEP_COUNT: usize = 1_024;
 /// Eviction steps a second; the larger number applies while more hosts are in RAM than may be.
-pub const SWEEP_STEPS_PER_SECOND: usize = 16;
-pub const SWEEP_STEPS_PER_SECOND_MAX: usize = 64;
+pub const HOST_EVICTION_STEPS_PER_SECOND: usize = 16;
+pub const HOST_EVICTION_STEPS_PER_SECOND_MAX: usize = 64;
 /// Pages of one host, queued and fetched together; further ones are dropped and counted.
 pub const HOST_PAGE_COUNT_MAX: u32 = 1_000_000;
 /// Scheme and port pairs of one host; a page can name 65,535 ports of it, but few of them are real.
@@ -467,8 +467,8 @@ pub const QUEUE_SEGMENT_BYTES_MIN: u64 = 16 * 1024;
 /// holds at most four times what is queued, and one open segment for each class.
 pub const QUEUE_SPARSE_DIVISOR: u64 = 4;
 /// Bytes of one read during compaction, checked and looked up in under a millisecond.
-pub const QUEUE_SIFT_BYTES: usize = 1024 * 1024;
-pub const QUEUE_SIFT_BYTES_MIN: usize = 16 * 1024;
+pub const QUEUE_COMPACTION_BYTES: usize = 1024 * 1024;
+pub const QUEUE_COMPACTION_BYTES_MIN: usize = 16 * 1024;
 /// Chunks that one job reads, one after the other, and the number of such jobs at once.
 pub const QUEUE_REFILL_COUNT: usize = 16;
 pub const QUEUE_REFILL_JOB_COUNT_MAX: usize = 8;
@@ -766,7 +766,7 @@ const _: () = {
     assert!(HOST_COUNT_MAX <= 1 << 30, "a host and a class fit 32 bits");
     assert!(QUEUE_CHUNK_BYTES_MAX <= u16::MAX as usize, "a chunk's size is u16");
     assert!(QUEUE_CHUNK_BYTES_MAX > URL_BYTES_MAX + 9 + 8 * 31, "the longest record fits a chunk");
-    assert!(QUEUE_SIFT_BYTES_MIN >= QUEUE_CHUNK_BYTES_MAX + 64, "a read holds a whole chunk");
+    assert!(QUEUE_COMPACTION_BYTES_MIN >= QUEUE_CHUNK_BYTES_MAX + 64, "a read holds a whole chunk");
     assert!(QUEUE_SEGMENT_BYTES + 2 * QUEUE_BATCH_BYTES as u64 <= u32::MAX as u64, "u32 offsets");
     assert!(SEEN_PIECE_BYTES > 2 * URL_BYTES_MAX, "a record fits a piece");
     assert!(TLS_SESSION_HOST_COUNT_MAX > BENCH_HOST_COUNT as usize, "bench tls resumes sessions");
@@ -821,7 +821,7 @@ pub const COMPLETION_COUNT_MAX: usize = 65_536;
 /// Seeds offered before other work is looked at.
 pub const SEED_STEP_COUNT: usize = 1_024;
 /// How often a shard that is told to end checks whether all it has fetched is durable.
-pub const PROMISE_CHECK_MS: u64 = 20;
+pub const COMPLETION_CHECK_MS: u64 = 20;
 
 const _: () = assert!(JOURNAL_FRAME_BYTES < JOURNAL_PENDING_BYTES_MAX);
 const _: () = assert!(JOURNAL_PENDING_BYTES_MAX < FRAME_BYTES_MAX);

@@ -10,6 +10,7 @@ use crate::base::{HashKey, WallTime};
 use crate::cli::inspect::disk::PlainDisk;
 use crate::crawl::flow::ShardIndex;
 use crate::crawl::store::{DeadLetter, LogLine as _};
+use crate::engine::report::counted;
 use crate::engine::{DataDirectory, DirectoryError, Manifest};
 use crate::io::{Clock as _, Disk as _};
 use crate::proto::url::Url;
@@ -125,14 +126,11 @@ impl Bench<'_> {
     /// Reads the manifest. If it is damaged or missing, reads the copy of it, and writes it back if
     /// the repair is applied.
     fn manifest(&mut self, is_sound: &mut bool) -> Result<Manifest, RepairError> {
-        let error = match Manifest::load(self.path) {
+        let why = match Manifest::load(self.path) {
             Ok(manifest) => return Ok(manifest),
-            Err(error @ (DirectoryError::Manifest { .. } | DirectoryError::NoCrawl(_))) => error,
+            Err(DirectoryError::ManifestGone(_)) => "MANIFEST.json is missing".to_owned(),
+            Err(error @ DirectoryError::Manifest { .. }) => error.to_string(),
             Err(error) => return Err(RepairError::Directory(error)),
-        };
-        let why = match &error {
-            DirectoryError::NoCrawl(_) => "MANIFEST.json is missing".to_owned(),
-            error => error.to_string(),
         };
         let (path, about) = (self.path.to_owned(), why.clone());
         let copy =
@@ -166,8 +164,9 @@ impl Bench<'_> {
         if !salvage.is_needed() {
             return Ok(());
         }
-        let (hosts, urls) = (salvage.host_count(), salvage.url_count());
-        self.say(&format!("left     {hosts} hosts and {urls} URLs that are still to come"));
+        let hosts = counted(salvage.host_count(), "host", "hosts");
+        let urls = counted(salvage.url_count(), "URL", "URLs");
+        self.say(&format!("left     {hosts} and {urls} still to come"));
         if !self.is_applied {
             return Ok(());
         }
@@ -180,8 +179,9 @@ impl Bench<'_> {
         let useless = written.map_err(|error| RepairError::Shard { shard, error })?;
         self.put_aside(&useless)?;
         if asked_count > 0 {
+            let urls = counted(asked_count as u64, "URL", "URLs");
             self.say(&format!(
-                "mended   {asked_count} URLs in the request logs and WARC indexes count as known"
+                "mended   which URLs are known, from {urls} in the request logs and WARC indexes"
             ));
         }
         self.say(&format!(

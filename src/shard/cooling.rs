@@ -1,8 +1,8 @@
 //! Hosts leave RAM while the crawl goes on: once a second, a few thousand are looked at.
 //!
-//! The frontier knows which hosts have nothing left to do ([`crate::crawl::frontier::Sweep`]); here is
-//! asked whether the shard knows something of one that a later visit must not forget. What can be
-//! asked for again may go: rules stay in their cache, which has bounds of its own, but no
+//! The frontier knows which hosts have nothing left to do ([`crate::crawl::frontier::HostSweep`]);
+//! here is asked whether the shard knows something of one that a later visit must not forget. What
+//! can be asked for again may go: rules stay in their cache, which has bounds of its own, but no
 //! checkpoint keeps them without their host. Politeness may not: a host stays while an origin of
 //! it fails, while a robots.txt of it does not answer, and while rules that are good ask for a
 //! Crawl-delay. How fast it answers is learnt again from its next answer, before the request after
@@ -13,8 +13,10 @@
 //! since before the cut, and no entry of the journal behind the cut is in its page count.
 
 use super::Shard;
-use crate::base::limits::{SWEEP_STEP_COUNT, SWEEP_STEPS_PER_SECOND, SWEEP_STEPS_PER_SECOND_MAX};
-use crate::crawl::frontier::Sweep;
+use crate::base::limits::{
+    HOST_EVICTION_STEP_COUNT, HOST_EVICTION_STEPS_PER_SECOND, HOST_EVICTION_STEPS_PER_SECOND_MAX,
+};
+use crate::crawl::frontier::HostSweep;
 use crate::crawl::metrics::Count;
 use crate::io::World;
 use std::cell::Cell;
@@ -37,8 +39,12 @@ impl<W: World> Shard<W> {
             let is_crowded = frontier.host_count() > self.kit.plan.settings.host_memory_count;
             (frontier.slot_count(), is_crowded)
         };
-        let steps = if is_crowded { SWEEP_STEPS_PER_SECOND_MAX } else { SWEEP_STEPS_PER_SECOND };
-        for step in 0..steps.min(slot_count.div_ceil(SWEEP_STEP_COUNT)) {
+        let steps = if is_crowded {
+            HOST_EVICTION_STEPS_PER_SECOND_MAX
+        } else {
+            HOST_EVICTION_STEPS_PER_SECOND
+        };
+        for step in 0..steps.min(slot_count.div_ceil(HOST_EVICTION_STEP_COUNT)) {
             if step > 0 {
                 self.kit.world.yield_now().await;
             }
@@ -68,8 +74,8 @@ impl<W: World> Shard<W> {
 
     fn sweep(&self) {
         let (settings, now) = (&self.kit.plan.settings, self.kit.world.now());
-        let sweep = Sweep {
-            slot_count: SWEEP_STEP_COUNT,
+        let sweep = HostSweep {
+            slot_count: HOST_EVICTION_STEP_COUNT,
             now,
             idle: Duration::from_secs(settings.host_cold_seconds),
             host_count_max: settings.host_memory_count,

@@ -16,7 +16,7 @@ use crate::base::escape::escape;
 use crate::crawl::flow::{Class, Outcome, Penalty};
 use crate::crawl::metrics::is_failure;
 use crate::engine::report::summary::advice;
-use crate::engine::report::{count_text, span_text};
+use crate::engine::report::{count_text, counted, span_text};
 use crate::proto::url::Url;
 use crate::shard::Inspection;
 use crate::shard::view::{BreakerView, DelayView, HostView, OriginView, RobotsView, UrlState};
@@ -170,7 +170,7 @@ impl Explanation {
         if let Some(until) = self.first_waiting.filter(|until| *until > now)
             && view.next.is_none()
         {
-            let words = "its first URL that waits for another try".to_owned();
+            let words = "the next try of a URL that failed".to_owned();
             holds.push(Hold { kind: "retry", until, words });
         }
         holds.sort_by_key(|hold| std::cmp::Reverse(hold.until));
@@ -269,7 +269,8 @@ impl Explanation {
     }
 
     fn breaker_text(&self, now: WallTime, origin: &OriginView, breaker: &BreakerView) -> String {
-        let (count, cause) = (breaker.failure_count, breaker.cause.name());
+        let cause = breaker.cause.name();
+        let failures = counted(breaker.failure_count.into(), "failure", "failures");
         let since = self.last_failed.get(&origin.origin);
         let since = since.map_or(String::new(), |at| format!(" since {}", moment_text(now, *at)));
         let state = match breaker {
@@ -285,9 +286,12 @@ impl Explanation {
         let given_up = if breaker.is_given_up { ", given up" } else { "" };
         let opened = match breaker.open_count {
             0 => String::new(),
-            times => format!(", opened {times} times since the last success"),
+            count => {
+                let times = counted(count.into(), "time", "times");
+                format!(", opened {times} since the last success")
+            }
         };
-        format!("{state}{until}; {cause}, {count} failures in a row{opened}{given_up}")
+        format!("{state}{until}; {cause}, {failures} in a row{opened}{given_up}")
     }
 
     pub fn json(&self, now: WallTime) -> Value {
@@ -390,7 +394,8 @@ fn robots_text(now: WallTime, robots: &RobotsView) -> String {
         RobotsView::Known { since, rule_count, is_fresh } => {
             let stale =
                 if *is_fresh { "" } else { ", too old: fetched again before the next page" };
-            format!("known since {}, {rule_count} rules{stale}", moment_text(now, *since))
+            let rules = counted(*rule_count as u64, "rule", "rules");
+            format!("known since {}, {rules}{stale}", moment_text(now, *since))
         }
         RobotsView::Unreachable { since, retry_at, counts_as_absent } => {
             let absent = if *counts_as_absent { "; counts as absent by now" } else { "" };

@@ -7,10 +7,10 @@ use super::dead::{DeadLetters, DeadUrl};
 use super::disk::PlainDisk;
 use super::listing::line;
 use super::place::Place;
-use super::words::counted;
 use super::{DeadFilter, InspectError, Manner};
 use crate::base::escape::escape;
 use crate::crawl::flow::Queued;
+use crate::engine::report::counted;
 use crate::shard::Inspection;
 use serde_json::json;
 
@@ -91,7 +91,8 @@ fn put_back(
         counted(count as u64, "dead letter", "dead letters")
     );
     if worn_count > 0 {
-        text += &format!("{worn_count} stay dead: they were put back as often as is possible\n");
+        let worn = counted(worn_count as u64, "URL stays", "URLs stay");
+        text += &format!("{worn} dead, put back as often as is possible\n");
     }
     Ok(text)
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 /// How far a call of [`Frontier::sweep`] moves the hand, and which hosts are cold.
 #[derive(Clone, Copy, Debug)]
-pub struct Sweep {
+pub struct HostSweep {
     pub slot_count: usize,
     pub now: Time,
     /// A host leaves when its last turn's delay has been over for this long.
@@ -36,7 +36,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
     /// only. Returns how many left.
     pub fn sweep(
         &mut self,
-        sweep: Sweep,
+        sweep: HostSweep,
         mut may_leave: impl FnMut(&Frontier<S, X>, HostId) -> bool,
     ) -> usize {
         self.now = self.now.max(sweep.now);
@@ -93,7 +93,7 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         is_new
     }
 
-    fn is_cold(&self, host: HostId, sweep: &Sweep) -> bool {
+    fn is_cold(&self, host: HostId, sweep: &HostSweep) -> bool {
         let of = &self.hosts[host];
         if of.is_vacant() || of.state != HostState::Idle || of.eligible_at > sweep.now {
             return false;
@@ -145,7 +145,7 @@ mod tests {
 
     fn sweep_all(frontier: &mut Frontier, idle: Duration, host_count_max: usize) -> usize {
         let slot_count = frontier.slot_count();
-        let sweep = Sweep { slot_count, now: NOW, idle, host_count_max };
+        let sweep = HostSweep { slot_count, now: NOW, idle, host_count_max };
         frontier.sweep(sweep, |_, _| true)
     }
 

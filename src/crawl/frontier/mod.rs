@@ -55,7 +55,7 @@ mod wheel;
 pub use crate::crawl::flow::Queued;
 pub use bounds::{Caps, DropReason, Figures, Next, Offered};
 pub use host::{HostId, HostState, IDLE_BYTES, Origin};
-pub use host_eviction::Sweep;
+pub use host_eviction::HostSweep;
 pub use image::{Middle, Unreadable, packed_chunks};
 pub use open::OpenUrl;
 pub use packed::OVERHEAD_BYTES;

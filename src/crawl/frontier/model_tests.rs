@@ -315,7 +315,7 @@ impl Pair {
         may_leave: impl Fn(&str) -> bool,
     ) -> Result<(), TestCaseError> {
         let slot_count = self.frontier.slot_count();
-        let sweep = Sweep { slot_count, now: self.naive.now, idle, host_count_max: usize::MAX };
+        let sweep = HostSweep { slot_count, now: self.naive.now, idle, host_count_max: usize::MAX };
         let (mut asked, mut left) = (HashSet::new(), 0);
         let left_count = self.frontier.sweep(sweep, |frontier, id| {
             let name = frontier.host_name(id).to_owned();

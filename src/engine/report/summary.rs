@@ -1,7 +1,8 @@
 //! How a crawl ended: as a table for people, as an object for programs, and as an exit code.
 
 use super::cost::PageCosts;
-use super::figures::{bytes_text, count_text, latency_text, rate_text, span_text};
+use super::figures::{bytes_text, latency_text, rate_text, span_text};
+use crate::base::counts::{count_text, counted};
 use crate::base::escape;
 use crate::crawl::flow::Outcome;
 use crate::crawl::metrics::{Count, Gauges, Metrics, Percentiles, Span, Totals, is_failure};
@@ -13,7 +14,8 @@ use std::time::Duration;
 /// The greatest number of failed seeds and of WARC files that the table names. The rest is counted.
 const SHOWN_MAX: usize = 10;
 
-/// Returns what went wrong if the crawl has no page or did not end well: exit code 1.
+/// Returns what went wrong if the crawl has no page or did not end well: exit code 1. The pages of
+/// earlier runs count as well: a resumed crawl whose last URLs fail has not failed.
 pub fn failure(summary: &Summary) -> Option<String> {
     match &summary.reason {
         EndReason::StoreFailed(error) => return Some(format!("the crawl was given up: {error}")),
@@ -23,7 +25,7 @@ pub fn failure(summary: &Summary) -> Option<String> {
         EndReason::Done | EndReason::PageLimit | EndReason::TimeLimit | EndReason::Interrupted => {}
     }
     let metrics = &summary.metrics;
-    if metrics.count(Count::Pages) > 0 {
+    if metrics.count(Count::Pages) + summary.earlier.page_count > 0 {
         return None;
     }
     let requests = outcomes(metrics).into_iter().map(|(outcome, _)| outcome);
@@ -45,12 +47,10 @@ pub fn failure(summary: &Summary) -> Option<String> {
 /// Returns what is missing because origins failed for so long that they were given up: exit code 3.
 pub fn given_up(summary: &Summary) -> Option<String> {
     let count = summary.metrics.count(Count::OriginsGivenUp);
-    let origins = if count == 1 { "origin was" } else { "origins were" };
     (count > 0).then(|| {
         format!(
-            "{} {origins} given up, with the URLs that were left: `nephila inspect DIR --dead` \
-             lists them",
-            count_text(count)
+            "{} given up, with the URLs that were left: `nephila inspect DIR --dead` lists them",
+            counted(count, "origin was", "origins were")
         )
     })
 }
@@ -170,29 +170,27 @@ fn reason_text(reason: &EndReason) -> String {
 fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let metrics = &summary.metrics;
     let count = |kind| count_text(metrics.count(kind));
+    let nouns = |kind, one, many| counted(metrics.count(kind), one, many);
     let bytes = |kind| bytes_text(metrics.count(kind));
     let reason = reason_text(&summary.reason);
     let took = span_text(Duration::from_secs_f64(summary.seconds));
     writeln!(out, "crawl ended after {took}: {}", escape(&reason))?;
-    let cores = match summary.reports.len() {
-        1 => "1 core".to_owned(),
-        count => format!("{count} cores"),
-    };
+    let cores = counted(summary.reports.len() as u64, "core", "cores");
     let rate = rate_text(pages_per_second(summary));
     let mut rows = vec![
         ("pages", count(Count::Pages), format!("{rate}/s on {cores}")),
         ("received", bytes(Count::BytesReceived), format!("{} stored", bytes(Count::BytesStored))),
-        ("new URLs", count(Count::UrlsNew), format!("{} links known", count(Count::UrlsKnown))),
+        ("new URLs", count(Count::UrlsNew), nouns(Count::UrlsKnown, "link known", "links known")),
         ("revisits", count(Count::Revisits), format!("{} near", count(Count::NearDuplicates))),
         (
             "connections",
             count(Count::ConnectionsOpened),
-            format!("reused {} times", count(Count::ConnectionsReused)),
+            format!("reused {}", nouns(Count::ConnectionsReused, "time", "times")),
         ),
     ];
     if metrics.count(Count::SieveMerges) > 0 {
         let merges = count(Count::SieveMerges);
-        let deferred = format!("merges, for {} links", count(Count::UrlsDeferred));
+        let deferred = format!("merges, for {}", nouns(Count::UrlsDeferred, "link", "links"));
         rows.push(("URL seen", merges, deferred));
     }
     if metrics.count(Count::HostsCooled) > 0 {
@@ -217,8 +215,8 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         }
     }
     if metrics.count(Count::LinksOverCap) > 0 {
-        let pages = count(Count::PagesOverLinkCap);
-        let remark = format!("links, of {pages} pages: see page_link_count_max");
+        let pages = nouns(Count::PagesOverLinkCap, "page", "pages");
+        let remark = format!("links, of {pages}: see page_link_count_max");
         rows.push(("left out", count(Count::LinksOverCap), remark));
     }
     if summary.resident_bytes_peak > 0 {
@@ -258,7 +256,9 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let all = totals(summary);
     let (count, bytes) = (|kind| count_text(all.count(kind)), |kind| bytes_text(all.count(kind)));
     let took = span_text(Duration::from_millis(all.span_ms));
-    writeln!(out, "\nsince the crawl began, in {} runs of {took} together", all.run_count)?;
+    let runs = counted(all.run_count, "run", "runs");
+    let at_least = if all.cut_short_count > 0 { "at least " } else { "" };
+    writeln!(out, "\nsince the crawl began, in {runs} of {at_least}{took} together")?;
     for (name, figure, remark) in [
         ("pages", count(Count::Pages), String::new()),
         ("requests", count(Count::Requests), String::new()),
@@ -270,12 +270,11 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
         writeln!(out, "{}", format!("  {name:<12}{figure:>14}   {remark}").trim_end())?;
     }
     if all.cut_short_count > 0 {
-        let were = if all.cut_short_count == 1 { "run was" } else { "runs were" };
+        let runs = counted(all.cut_short_count, "run was", "runs were");
         writeln!(
             out,
-            "  {} {were} cut short: pages, ended and dead letters are exact; the other figures\n  \
-             lack what was counted after the last checkpoint of such a run",
-            all.cut_short_count
+            "  {runs} cut short: pages, ended and dead letters are exact; the time and the\n  other \
+             figures lack what came after the last checkpoint of such a run"
         )?;
     }
     Ok(())
@@ -521,10 +520,10 @@ mod tests {
         let (text, object) = (table(&all), json(&all));
         for expected in [
             "  pages                1,000   400/s on 1 core",
-            "since the crawl began, in 3 runs of 62.5 s together",
+            "since the crawl began, in 3 runs of at least 62.5 s together",
             "  pages                1,500\n",
             "  dead letters             3   URLs given up, of these",
-            "1 run was cut short: pages, ended and dead letters are exact",
+            "1 run was cut short: pages, ended and dead letters are exact; the time and the\n",
         ] {
             assert!(text.contains(expected), "{expected} is not in\n{text}");
         }
@@ -534,7 +533,21 @@ mod tests {
             (&object["total"]["runs"], &object["total"]["runs_cut_short"]),
             (&3.into(), &1.into())
         );
+        let whole = Totals { cut_short_count: 0, ..all.earlier.clone() };
+        let whole = table(&Summary { earlier: whole, ..summary(crawled) });
+        assert!(whole.contains("in 3 runs of 62.5 s together"), "{whole}");
         assert!(!table(&summary(crawled)).contains("since the crawl began"));
+    }
+
+    #[test]
+    fn a_crawl_without_a_page_has_no_cost_a_page() {
+        let gauges = Gauges { cpu_ns: 123_627_000, syscalls: 900, ..Gauges::default() };
+        let text = |page_count| {
+            let summary = summary(|metrics| metrics.add(Count::Pages, page_count));
+            table(&Summary { gauges, ..summary })
+        };
+        assert!(text(1).contains("CPU time a page: 123627.0 us"), "{}", text(1));
+        assert!(!text(0).contains("a page"), "{}", text(0));
     }
 
     #[test]
@@ -576,6 +589,18 @@ mod tests {
         assert_eq!(failed(Outcome::RobotsDenied), None);
         assert_eq!(failure(&summary(crawled)), None);
         assert_eq!(failure(&summary(|_| ())), None);
+    }
+
+    #[test]
+    fn a_resumed_crawl_whose_last_urls_fail_has_not_failed() {
+        let failing = |page_count| {
+            let earlier = Totals { run_count: 1, page_count, ..Totals::default() };
+            Summary { earlier, ..summary(|metrics| metrics.outcome(Outcome::Reset)) }
+        };
+        assert_eq!(failure(&failing(1)), None);
+        assert!(failure(&failing(0)).unwrap().contains("no page was fetched: reset"));
+        let lost = Summary { reason: EndReason::ShardEnded, ..failing(1) };
+        assert!(failure(&lost).unwrap().contains("given up"));
     }
 
     #[test]

@@ -7,17 +7,17 @@
 
 use super::BenchError;
 use super::frontier::NoSieve;
-use crate::base::limits::SWEEP_STEP_COUNT;
+use crate::base::limits::HOST_EVICTION_STEP_COUNT;
 use crate::base::{HashKey, Time};
 use crate::crawl::flow::{Candidate, Class, Trail, Via};
-use crate::crawl::frontier::{Caps, Frontier, HostId, Offered, Sweep};
+use crate::crawl::frontier::{Caps, Frontier, HostId, HostSweep, Offered};
 use crate::proto::url::{HostKey, Url};
 use crate::sys::process;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How many hosts are met between two steps of the eviction.
-const STRIDE: u64 = SWEEP_STEP_COUNT as u64 / 2;
+const STRIDE: u64 = HOST_EVICTION_STEP_COUNT as u64 / 2;
 /// How many hosts are met again at the end.
 const MET_AGAIN_COUNT: u64 = 10_000;
 
@@ -152,8 +152,8 @@ fn meet(frontier: &mut Hosts, host: u64, page: u64) -> Result<HostId, BenchError
 fn sweep(frontier: &mut Hosts, met_count: u64) -> u64 {
     let begun_ns = process::thread_cpu_ns();
     let (now, idle) = (moment(met_count), Duration::from_millis(1));
-    let slot_count = SWEEP_STEP_COUNT;
-    let sweep = Sweep { slot_count, now, idle, host_count_max: usize::MAX };
+    let slot_count = HOST_EVICTION_STEP_COUNT;
+    let sweep = HostSweep { slot_count, now, idle, host_count_max: usize::MAX };
     frontier.sweep(sweep, |_, _| true);
     process::thread_cpu_ns() - begun_ns
 }

@@ -7,7 +7,7 @@
 
 use super::{Archive, as_store_error};
 use crate::base::Time;
-use crate::base::limits::{DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN, PROMISE_CHECK_MS};
+use crate::base::limits::{COMPLETION_CHECK_MS, DISK_RETRY_MS_MAX, DISK_RETRY_MS_MIN};
 use crate::crawl::metrics::Count;
 use crate::crawl::store::StoreError;
 use crate::io::World;
@@ -99,7 +99,7 @@ impl<W: World> Archive<W> {
             if self.kit.life.is_halted() {
                 return;
             }
-            let soon = self.kit.world.now() + Duration::from_millis(PROMISE_CHECK_MS);
+            let soon = self.kit.world.now() + Duration::from_millis(COMPLETION_CHECK_MS);
             self.kit.world.sleep_until(soon).await;
         }
         while self.close_files().await.is_err() {

@@ -26,6 +26,7 @@ use super::image::{Clocks, Lore};
 use super::manners::Health;
 use super::manners::Pace;
 use super::{Past, Plan, ShardError};
+use crate::base::counts::counted;
 use crate::base::limits::{self, LOOK_SEEN_COUNT};
 use crate::base::{HashKey, WallTime};
 use crate::crawl::config::Settings;
@@ -170,8 +171,10 @@ async fn salvage_files<W: World>(
             continue;
         };
         tracing::info!(
-            "closed a WARC file that the last run left open: {name} has {records} records; \
-             {cut_bytes} bytes of an unfinished record were cut"
+            "closed a WARC file that the last run left open: {name} has {}; {} of an unfinished \
+             record were cut",
+            counted(*records, "record", "records"),
+            counted(*cut_bytes, "byte", "bytes")
         );
     }
     Ok(salvaged.len() as u64)
@@ -449,6 +452,13 @@ impl<W: Disk + Clock> Restored<W> {
     fn count_ended(&mut self, lsn: u64, source: Source<'_>, outcome: Outcome, is_page: bool) {
         if lsn > self.totals_lsn && source.keeps_totals() {
             self.totals.ended(outcome, is_page);
+        }
+    }
+
+    /// A dead letter was put back behind the totals of the checkpoint.
+    fn count_revived(&mut self, lsn: u64, source: Source<'_>) {
+        if lsn > self.totals_lsn && source.keeps_totals() {
+            self.totals.revived();
         }
     }
 

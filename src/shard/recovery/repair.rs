@@ -9,6 +9,7 @@
 
 use super::source::{ChunksWanted, Source};
 use super::{Applied, Restored};
+use crate::base::counts::counted;
 use crate::base::limits::LOOK_SEEN_COUNT;
 use crate::base::pack::Pack;
 use crate::base::{HashKey, WallTime};
@@ -90,8 +91,8 @@ impl<W: Disk + Clock> Salvage<W> {
                 Err(error @ JournalError::Damaged { .. }) => notes.push(Finding {
                     name: name.text(),
                     what: error.to_string(),
-                    lost: "nothing, if an older checkpoint and the journal since then are sound"
-                        .into(),
+                    // What is lost is known once something older was found sound, or was not.
+                    lost: String::new(),
                     is_fatal: false,
                 }),
                 Err(error) => return Err(failed(error)),
@@ -120,6 +121,13 @@ impl<W: Disk + Clock> Salvage<W> {
                 }));
                 salvage = Salvage { others: [salvage.others, other.others].concat(), ..other };
             }
+        }
+        let lost = match salvage.is_needed() {
+            true => "what the lines below name, because what is older is damaged too",
+            false => "nothing: what is older is sound and is used instead",
+        };
+        for note in notes.iter_mut().filter(|note| note.lost.is_empty()) {
+            lost.clone_into(&mut note.lost);
         }
         salvage.findings.splice(0..0, notes);
         salvage.checkpoints = names;
@@ -228,7 +236,8 @@ impl<W: Disk + Clock> Salvage<W> {
         if reader.first_lsn.is_none() || !reader.holes.is_empty() || told != Some(read_count) {
             let lost = match told {
                 Some(count) => {
-                    format!("{} of {count} hosts, with their queues", count - read_count)
+                    let hosts = counted(count, "host", "hosts");
+                    format!("{} of {hosts}, with their queues", count - read_count)
                 }
                 None => {
                     format!("all hosts except the {read_count} that are sound, with their queues")
@@ -278,9 +287,9 @@ impl<W: Disk + Clock> Salvage<W> {
                     return Err(ShardError::Seen(error));
                 }
                 let lost = format!(
-                    "which {} URLs are known; those that were asked for or are queued are told \
-                     again by the logs and the queues, others may be found and fetched anew",
-                    run.count
+                    "the fingerprints of {}; those that were asked for or are queued are told again \
+                     by the logs and the queues, others may be found and fetched anew",
+                    counted(run.count, "known URL", "known URLs")
                 );
                 self.lose(&run.name, error.to_string(), lost);
                 self.others.push(run.name);
@@ -339,11 +348,13 @@ impl<W: Disk + Clock> Salvage<W> {
 
     fn tell_missed(&mut self, missed: &Missed) {
         for (name, (chunk_count, url_count)) in &missed.chunks {
-            let lost = format!("{url_count} queued URLs");
-            self.lose(name, format!("{chunk_count} chunks are damaged"), lost);
+            let lost = counted(*url_count, "queued URL", "queued URLs");
+            let what = counted(*chunk_count, "chunk is", "chunks are");
+            self.lose(name, format!("{what} damaged"), lost);
         }
         if missed.host_count + missed.cold_count > 0 {
-            let lost = format!("{} hosts with their queues", missed.host_count);
+            let hosts = counted(missed.host_count, "host", "hosts");
+            let lost = format!("{hosts} with their queues");
             self.lose("a checkpoint", "hosts in it cannot be read", lost);
         }
     }
@@ -403,7 +414,8 @@ impl<W: Disk + Clock> Salvage<W> {
             }
         }
         for hole in reader.holes.iter().filter(|hole| hole.is_before_frame) {
-            let what = format!("{} bytes at byte {} are damaged", hole.size_bytes, hole.at);
+            let bytes = counted(hole.size_bytes, "byte", "bytes");
+            let what = format!("damaged: {bytes} from byte {} on", hole.at);
             self.lose(&text, what, LOST_JOURNAL);
         }
         Ok(())
@@ -415,7 +427,8 @@ impl<W: Disk + Clock> Salvage<W> {
             return;
         }
         let (from, to) = (self.last_lsn + 1, next_lsn - 1);
-        let lost = format!("{} entries. {LOST_JOURNAL}", to - from + 1);
+        let entries = counted(to - from + 1, "entry", "entries");
+        let lost = format!("{entries}. {LOST_JOURNAL}");
         self.lose(name, format!("entries {from} to {to} before it are in no file"), lost);
         self.last_lsn = to;
     }

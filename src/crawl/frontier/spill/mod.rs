@@ -112,8 +112,8 @@ impl TailLimits {
         );
         let compaction_bytes = within(
             batch_bytes,
-            limits::QUEUE_SIFT_BYTES_MIN as u64,
-            limits::QUEUE_SIFT_BYTES as u64,
+            limits::QUEUE_COMPACTION_BYTES_MIN as u64,
+            limits::QUEUE_COMPACTION_BYTES as u64,
         );
         let head_bytes = within(resident_bytes_max / 1_024, 40, limits::QUEUE_HEAD_BYTES as u64);
         TailLimits {
