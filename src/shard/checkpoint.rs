@@ -16,7 +16,7 @@
 
 use super::Shard;
 use super::archive::{CheckpointDraft, as_store_error};
-use super::image::{Clocks, Lore};
+use super::image::Lore;
 use crate::base::Time;
 use crate::base::limits::{CHECKPOINT_BYTES_PER_SECOND, DISK_RETRY_MS_MAX};
 use crate::crawl::flow::state_dir;
@@ -157,7 +157,7 @@ impl<W: World> Shard<W> {
             let host = self.frontier().host_in_slot(slot);
             slot += 1;
             let Some(host) = host else { continue };
-            let image = self.with_lore(|lore| lore.pack_host(host, self.clocks()));
+            let image = self.with_lore(|lore| lore.pack_host(host, self.kit.clocks()));
             host_count += 1;
             if draft.writer.push(&Entry::Host { lsn: self.archive.lsn(), image }) {
                 bytes += draft.writer.flush().await? as u64;
@@ -191,9 +191,5 @@ impl<W: World> Shard<W> {
         frontier.sieve_mut().leftovers().retire_unless(|run| retired.needs_run(run));
         frontier.segment_leftovers().retire_unless(|name| retired.needs_segment(name));
         Ok(())
-    }
-
-    pub(super) fn clocks(&self) -> Clocks {
-        Clocks::of(&self.kit.world, self.kit.plan.settings.crawl_delay_ms_max)
     }
 }

@@ -1,6 +1,7 @@
 //! What every service and every step of a shard uses: its world, its plan, its counters, and the way
 //! to the control thread. Belongs to one core.
 
+use super::image::Clocks;
 use super::lifecycle::Lifecycle;
 use super::meter::Meter;
 use super::probe::Probe;
@@ -71,6 +72,11 @@ impl<W: World> Kit<W> {
             self.probe.add(Count::NoticesLost, 1);
         }
         is_taken
+    }
+
+    /// Both clocks at this moment.
+    pub fn clocks(&self) -> Clocks {
+        Clocks::of(&self.world, self.plan.settings.crawl_delay_ms_max)
     }
 
     /// The shard comes to its end: a file takes no more, and waiting for the disk would not help.

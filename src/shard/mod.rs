@@ -32,6 +32,7 @@ mod mesh;
 mod meter;
 mod net;
 mod notice;
+mod offers;
 mod out;
 mod placement;
 mod plan;
@@ -58,10 +59,9 @@ pub use sabotage::Sabotage;
 pub use termination::{Pulse, Rounds, Verdict};
 
 use crate::base::HashKey;
-use crate::crawl::flow::{Candidate, Mail, Queued, ShardIndex};
-use crate::crawl::frontier::seen::DiskSieve;
-use crate::crawl::frontier::{Frontier, HostId, Offered};
-use crate::crawl::metrics::{Count, Report, Stage};
+use crate::crawl::flow::{Mail, Queued, ShardIndex};
+use crate::crawl::frontier::HostId;
+use crate::crawl::metrics::{Report, Stage};
 use crate::crawl::store::{DeadLetter, Life, RequestLog, StoreSettings, WarcStore};
 use crate::io::{Inbox, Outbox, World};
 use archive::Archive;
@@ -69,14 +69,14 @@ use cooling::Cooling;
 use discovery::link_desk::LinkDesk;
 use discovery::{Discovery, Territory};
 use kit::Kit;
-use manners::{Manners, Pace};
+use manners::Manners;
 use mesh::Mesh;
 use net::Net;
 use recovery::State;
 use sameness::Sameness;
 use schedule::Called;
 use slots::Slots;
-use std::cell::{Ref, RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -238,37 +238,5 @@ impl<W: World> Shard<W> {
         // The control thread waits for this, and has nothing else to read.
         assert!(self.kit.notice(ready), "an empty inbox has room");
         Ok(())
-    }
-
-    /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
-    fn route(&self, candidate: Candidate) {
-        let now = self.kit.world.now();
-        let offered = self.discovery.borrow_mut().offer(candidate, now, &mut self.out());
-        if let Some(offered) = offered {
-            self.offered(offered);
-        }
-    }
-
-    fn frontier(&self) -> Ref<'_, Frontier<DiskSieve<W::File>, Pace>> {
-        Ref::map(self.discovery.borrow(), Discovery::frontier)
-    }
-
-    fn frontier_mut(&self) -> RefMut<'_, Frontier<DiskSieve<W::File>, Pace>> {
-        RefMut::map(self.discovery.borrow_mut(), Discovery::frontier_mut)
-    }
-
-    /// Counts what became of a candidate, at once or after a merge.
-    fn offered(&self, offered: Offered) {
-        let count = match offered {
-            Offered::Queued => Count::UrlsNew,
-            Offered::Known => Count::UrlsKnown,
-            Offered::Later => Count::UrlsDeferred,
-            Offered::Dropped(reason) if reason.is_trap() => Count::UrlsTrapped,
-            Offered::Dropped(_) => Count::UrlsDropped,
-        };
-        self.kit.probe.add(count, 1);
-        if count == Count::UrlsNew {
-            self.kit.wake.poke();
-        }
     }
 }

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::page::by_status;
+use super::verdict::by_status;
 
 impl<W: World> Shard<W> {
     /// Queues an errand at the host that it leads to, which is ours.

@@ -1,33 +1,22 @@
 //! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
 
+use super::verdict::{NextStep, by_status, is_respelled, next_step};
 use crate::base::limits;
 use crate::crawl::fetch::{Answer, Sink};
-use crate::crawl::flow::{Candidate, Original, Outcome, Trail, Via};
-use crate::crawl::frontier::{HostId, Queued};
+use crate::crawl::flow::{Candidate, Outcome, Queued, Trail, Via};
+use crate::crawl::frontier::HostId;
 use crate::crawl::metrics::{Count, Span, Stage};
 use crate::crawl::parse::{Manner, Parsed, Parser};
-use crate::crawl::store::{Position, StoreError, StoredPage};
 use crate::io::World;
 use crate::proto::html::Page;
-use crate::proto::http::{ContentType, DecodeError, ResponseHead};
+use crate::proto::http::ResponseHead;
 use crate::proto::url::Url;
-use crate::proto::warc::{PayloadDigest, Sha1, Truncated};
 use crate::shard::Shard;
 use crate::shard::archive::Stored;
-use crate::shard::discovery::link_desk::LinkTally;
 use crate::shard::manners::HeldTurns;
 use crate::shard::slots::PageBudget;
 use std::net::IpAddr;
 use std::rc::Rc;
-
-/// What the index says of a body beyond its bytes.
-#[derive(Default)]
-struct Judged {
-    simhash: Option<u64>,
-    near: Option<u64>,
-    undecoded: Option<&'static str>,
-    links_left_out: u32,
-}
 
 /// Feeds the parser while the body arrives.
 struct PageSink<'a, W: World> {
@@ -111,7 +100,8 @@ impl<W: World> Shard<W> {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
         // Nothing of what follows is the host's: it need not wait for its page's digest and record.
-        let is_end = respelled.is_none() && self.is_end(&queued, &answer, outcome);
+        let step = next_step(outcome, answer.was_sent, &queued, &self.kit.plan.settings);
+        let is_end = respelled.is_none() && matches!(step, NextStep::Bury | NextStep::End);
         if is_end {
             self.release(host, next);
             self.kit.wake.poke();
@@ -138,7 +128,7 @@ impl<W: World> Shard<W> {
             (Ok(_), Some(target)) => self.respell(host, queued, target, answer.ended),
             (Ok(position), None) => {
                 let record = position.map(|position| Stored { position, is_page });
-                self.conclude(host, queued, &answer, outcome, record).await;
+                self.conclude(host, queued, &answer, (outcome, step), record).await;
             }
             // Not stored, it has not come to its end: it stays open, for the next start.
             (Err(error), _) => self.kit.store_failed(error),
@@ -188,11 +178,6 @@ impl<W: World> Shard<W> {
         (Outcome::Redirected, Some(target))
     }
 
-    /// A URL's name in redirect trails and in the near-duplicate tables.
-    pub(in crate::shard) fn trail_step(&self, url: &Url) -> u64 {
-        url.fingerprint(&self.kit.plan.hash_key).0 as u64
-    }
-
     fn route_redirect(&self, queued: &Queued, target: Url) {
         if !self.discovery.borrow().territory().is_home(target.host()) {
             self.tell_if_seed(queued, Outcome::Redirected);
@@ -233,189 +218,4 @@ impl<W: World> Shard<W> {
         probe.add(Count::LinksRefused, u64::from(page.link_cut_count));
         self.tell_left_out(&queued.url, page.link_over_count);
     }
-
-    /// Counts what is left out of a page with too many links, and says so at the first such page,
-    /// the tenth, the hundredth: the index names them all.
-    pub(in crate::shard) fn tell_left_out(&self, url: &Url, link_count: u32) {
-        if link_count == 0 {
-            return;
-        }
-        let probe = &self.kit.probe;
-        probe.add(Count::LinksOverCap, link_count.into());
-        probe.add(Count::PagesOverLinkCap, 1);
-        let page_count = probe.count(Count::PagesOverLinkCap);
-        let is_power_of_ten = page_count == 10u64.pow(page_count.ilog10());
-        if is_power_of_ten {
-            tracing::warn!(
-                "{link_count} links of {url} are left out: a page may have {} \
-                 (page_link_count_max). Shard {} has left out {} links of {page_count} pages so \
-                 far; the CDXJ lines of these pages say links_left_out",
-                self.kit.plan.settings.page_link_count_max,
-                self.kit.index.0,
-                probe.count(Count::LinksOverCap),
-            );
-        }
-    }
-
-    /// Of links, all at once: see [`Shard::offered`] for one.
-    pub(in crate::shard) fn count_links(&self, tally: LinkTally) {
-        let probe = &self.kit.probe;
-        probe.add(Count::LinksRemembered, tally.remembered_count);
-        probe.add(Count::LinksRefused, tally.refused_count);
-        probe.add(Count::LinksOutside, tally.outside_count);
-        probe.add(Count::UrlsKnown, tally.remembered_count + tally.known_count);
-        probe.add(Count::UrlsNew, tally.queued_count);
-        probe.add(Count::UrlsDeferred, tally.deferred_count);
-        probe.add(Count::UrlsTrapped, tally.trapped_count);
-        probe.add(Count::UrlsDropped, tally.dropped_count);
-        if tally.queued_count > 0 {
-            self.kit.wake.poke();
-        }
-    }
-
-    /// Stores a response; says where.
-    async fn store_page(
-        &self,
-        url: &Url,
-        answer: &mut Answer,
-        outcome: Outcome,
-        parsed: &Parsed,
-    ) -> Result<Position, StoreError> {
-        if let Some(simhash) = parsed.simhash {
-            self.sameness.prefetch(simhash);
-        }
-        let (response, head_len) = (&mut answer.response, answer.head_len);
-        let digest =
-            self.sameness.digest(&self.kit, self.slots.active_count(), response, head_len).await;
-        let begun = self.kit.world.now();
-        let is_page = outcome.is_page();
-        let bytes = (answer.response.len() - answer.head_len) as u64;
-        let mut known = None;
-        let mut near = None;
-        if is_page && bytes > 0 && outcome == Outcome::Fetched {
-            known = self.known_payload(url, answer, digest).await;
-            if known.is_none()
-                && let Some(simhash) = parsed.simhash
-            {
-                near = self.near_page(simhash, url).await;
-            }
-        }
-        // A body that we cut, or that came in part, lacks its coding's end as a matter of course.
-        let is_ours = |error: &DecodeError| {
-            outcome != Outcome::Fetched && matches!(error, DecodeError::Cut(_))
-        };
-        let undecoded = parsed.failed.filter(|error| !is_ours(error)).map(DecodeError::name);
-        let links_left_out = parsed.page.as_ref().map_or(0, |page| page.link_over_count);
-        let judged = Judged { simhash: parsed.simhash, near, undecoded, links_left_out };
-        let position = self.write(url, answer, outcome, digest, known.as_ref(), judged).await?;
-        let probe = &self.kit.probe;
-        probe.record(Span::Store, self.kit.world.now().since(begun));
-        if is_page {
-            probe.add(Count::BytesPayload, bytes);
-            probe.add(Count::BytesDecoded, parsed.decoded_bytes);
-            probe.add(Count::Revisits, u64::from(known.is_some()));
-            probe.add(Count::NearDuplicates, u64::from(near.is_some()));
-            probe.add(Count::BodiesUndecoded, u64::from(undecoded.is_some()));
-        }
-        Ok(position)
-    }
-
-    /// Stores a robots.txt: as it came, no question asked.
-    pub(in crate::shard) async fn store_plainly(&self, url: &Url, answer: &Answer) {
-        if answer.head.is_none() {
-            return;
-        }
-        let digest = PayloadDigest::of(&answer.response[answer.head_len..]);
-        let judged = Judged::default();
-        let written = self.write(url, answer, answer.outcome, digest, None, judged).await;
-        if let Err(error) = written {
-            self.kit.store_failed(error);
-        }
-    }
-
-    async fn write(
-        &self,
-        url: &Url,
-        answer: &Answer,
-        outcome: Outcome,
-        payload_digest: Sha1,
-        revisit_of: Option<&Original>,
-        judged: Judged,
-    ) -> Result<Position, StoreError> {
-        let Judged { simhash, near, undecoded, links_left_out } = judged;
-        let head = answer.head.as_ref().expect("only answers with a head are stored");
-        let content_type = ContentType::parse(head.header("content-type").unwrap_or(b""));
-        let page = StoredPage {
-            url,
-            address: answer.address,
-            at: answer.at,
-            request_head: &answer.request,
-            response: &answer.response,
-            head_len: answer.head_len,
-            payload_digest,
-            transfer_coded: false,
-            content_coded: head.header("content-encoding").is_some(),
-            truncated: match outcome {
-                Outcome::CutLength => Some(Truncated::Length),
-                Outcome::CutTime => Some(Truncated::Time),
-                Outcome::Incomplete | Outcome::Reset => Some(Truncated::Disconnect),
-                // WARC 1.1 5.13 has no word for a want of memory.
-                Outcome::Malformed | Outcome::CutMemory | Outcome::ShedMemory => {
-                    Some(Truncated::Unspecified)
-                }
-                _ => None,
-            },
-            revisit_of,
-            status: head.status(),
-            mime: std::str::from_utf8(content_type.mime).unwrap_or(""),
-            simhash,
-            near,
-            undecoded,
-            links_left_out,
-        };
-        let position = self.archive.page(&page).await?;
-        // Into the response as it came, and from there into the record.
-        let copied_bytes = answer.response.len() as u64 + position.length;
-        self.kit.probe.add(Count::BytesCopied, copied_bytes);
-        Ok(position)
-    }
-
-    async fn known_payload(&self, url: &Url, answer: &Answer, digest: Sha1) -> Option<Original> {
-        let original = Original { url: url.as_str().into(), at_seconds: answer.at.unix_seconds() };
-        let asked = self.sameness.payload(&digest, original, &mut self.out());
-        if asked.is_elsewhere() {
-            self.kit.wake.poke();
-        }
-        asked.known().await
-    }
-
-    async fn near_page(&self, simhash: u64, url: &Url) -> Option<u64> {
-        let asked = self.sameness.near(simhash, self.trail_step(url), &mut self.out());
-        if asked.is_elsewhere() {
-            self.kit.wake.poke();
-        }
-        asked.found().await
-    }
-}
-
-/// What an answer amounts to by its status, where redirects are someone else's business.
-pub(in crate::shard) fn by_status(answer: &Answer) -> Outcome {
-    let Some(head) = answer.head.as_ref() else { return answer.outcome };
-    match head.status() {
-        200..300 => answer.outcome,
-        304 => Outcome::NotModified,
-        300..400 => Outcome::Redirected,
-        429 => Outcome::Throttled,
-        503 if head.header("retry-after").is_some() => Outcome::Throttled,
-        400..500 => Outcome::ClientError,
-        // RFC 9110 15: a status beyond the known classes is taken as a server's error.
-        500.. => Outcome::ServerError,
-        _ => Outcome::Malformed,
-    }
-}
-
-/// Whether both are one URL to us, whatever the order of their parameters: URL seen would not let
-/// the second in.
-fn is_respelled(url: &Url, target: &Url) -> bool {
-    url.compared() == target.compared()
 }
