@@ -1,7 +1,7 @@
 //! The laboratory: what proves and measures the crawler.
 //!
-//! [`web`] is a deterministic web to crawl, [`sim`] crawls one on virtual time, [`audit`] is the referee that
-//! judges a crawl from outside, and [`mod@bench`] measures.
+//! [`web`] is a deterministic web to crawl, [`sim`] crawls one on virtual time, [`audit`] is the
+//! referee that judges a crawl from outside, and [`mod@bench`] measures.
 
 pub mod audit;
 pub mod bench;

@@ -2,7 +2,8 @@
 //!
 //! Reports of all shards flow in, text flows out. Everything here is a function of its arguments,
 //! so it is tested without threads or terminals; the thread that receives reports and signals is
-//! the engine's. Text from the web passes through [`escape`](crate::base::escape()) before it is printed.
+//! the engine's. Text from the web passes through [`escape`](crate::base::escape()) before it is
+//! printed.
 
 pub mod cost;
 mod figures;

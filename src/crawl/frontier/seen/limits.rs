@@ -59,7 +59,8 @@ impl Default for SeenLimits {
     }
 }
 
-/// What a checkpoint keeps: with it, [`DiskSieve::open`](super::DiskSieve::open) makes the sieve anew.
+/// What a checkpoint keeps: with it, [`DiskSieve::open`](super::DiskSieve::open) makes the sieve
+/// anew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenImage {
     pub runs: Vec<RunImage>,
