@@ -1,7 +1,7 @@
 //! nephila: a web crawler engine for one bare-metal Linux box.
 //!
-//! Each module below is a room of the house, in this order; a room imports only from rooms before it
-//! (`tests/tidy.rs` checks it).
+//! Each module below is a room of the house, in this order; a room imports only from rooms before
+//! it (`tests/tidy.rs` checks it).
 
 pub mod sys;
 

@@ -33,10 +33,12 @@ pub fn missing_feature() -> Option<&'static str> {
 }
 
 /// Whether this processor has AVX2 and BMI and the build does without: it was not made with the
-/// rustflags of `.cargo/config.toml`. [`block`](super::block) is then made of SSE2 instructions. It is
-/// inlined into the loops over a page's bytes, so choosing at run time would cost a call for each
-/// block; what is called once for a page or a link ([`sha1`](super::sha1), [`cmac`](super::cmac))
-/// looks at the processor in every build.
+/// rustflags of `.cargo/config.toml`. [`block`](super::block) is then made of SSE2 instructions. It
+/// is inlined into the loops over a page's bytes, so choosing at run time would cost a call for
+/// each block; what is called once for a page or a link ([`sha1`](super::sha1),
+/// [`cmac`](super::cmac)) looks at the processor in every build. On one machine `nephila bench
+/// parse` reads 5 % fewer bytes a second for links alone, 14 % fewer with text, and 11 % fewer with
+/// SimHash.
 #[cfg(target_arch = "x86_64")]
 pub fn is_more_than_built_for() -> bool {
     !cfg!(target_feature = "avx2")
