@@ -147,7 +147,7 @@ fn totals_over_a_stop_and_another_core_count_are_exact() {
     run.wait_for(&server, 100, &mut asked);
     let (two, said) = run.terminate();
     asked.extend(server.asked());
-    assert_eq!(number_before(&said, " pages from 1 runs so far"), pages(&one));
+    assert_eq!(number_before(&said, " pages from 1 run so far"), pages(&one));
     let (three, said) = Run::start(place, "three", &["--resume", "--cores", "0"]).end();
     asked.extend(server.asked());
 
@@ -193,7 +193,7 @@ fn after_a_kill_pages_and_urls_to_come_are_exact_and_nothing_is_said_in_alarm() 
     asked.extend(last.iter().cloned());
 
     assert_eq!(distinct(&asked), PAGE_COUNT);
-    assert_eq!(number_before(&said, " URLs of 1 hosts are to come"), distinct(&last));
+    assert_eq!(number_before(&said, " URLs of 1 host to come"), distinct(&last));
     let had = number_before(&said, " pages from 2 runs so far");
     assert_eq!(had + pages(&three), PAGE_COUNT);
     assert_eq!(three["total"]["pages"], PAGE_COUNT);

@@ -4,6 +4,7 @@
 //!
 //! Nothing here does I/O or reads a clock. Each value belongs to the core that made it.
 
+pub mod counts;
 pub mod escape;
 pub mod hash_key;
 pub mod limits;

@@ -7,7 +7,7 @@ use super::{Failure, failed, print_out, say, usage};
 use crate::base::limits::WEB_OPEN_FILE_COUNT;
 use crate::base::{Time, WallTime};
 use crate::crawl::config::Settings;
-use crate::engine::report::json_line;
+use crate::engine::report::{counted, json_line};
 use crate::lab::audit::{self, Stop, Terms, crawl_dir::CrawlDir, web_log::WebLogs};
 use crate::lab::sim;
 use crate::lab::web::Stand;
@@ -29,7 +29,7 @@ pub fn web(flags: &WebFlags) -> Result<(), Failure> {
     print_out(&format!("{}\n", stand.seed_url))?;
     while !signals.wait_ms(SIGNAL_WAIT_MS) {}
     let request_count = stand.stop().map_err(failed)?;
-    say(&format!("{request_count} requests answered\n"));
+    say(&format!("{} answered\n", counted(request_count, "request", "requests")));
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use crate::base::{HashKey, WallTime};
 use crate::cli::inspect::disk::PlainDisk;
 use crate::crawl::flow::ShardIndex;
 use crate::crawl::store::{DeadLetter, LogLine as _};
+use crate::engine::report::counted;
 use crate::engine::{DataDirectory, DirectoryError, Manifest};
 use crate::io::{Clock as _, Disk as _};
 use crate::proto::url::Url;
@@ -160,8 +161,9 @@ impl Bench<'_> {
         if !salvage.is_needed() {
             return Ok(());
         }
-        let (hosts, urls) = (salvage.host_count(), salvage.url_count());
-        self.say(&format!("left     {hosts} hosts and {urls} URLs that are still to come"));
+        let hosts = counted(salvage.host_count(), "host", "hosts");
+        let urls = counted(salvage.url_count(), "URL", "URLs");
+        self.say(&format!("left     {hosts} and {urls} still to come"));
         if !self.is_applied {
             return Ok(());
         }
@@ -174,9 +176,8 @@ impl Bench<'_> {
         let useless = written.map_err(|error| RepairError::Shard { shard, error })?;
         self.put_aside(&useless)?;
         if asked_count > 0 {
-            self.say(&format!(
-                "mended   {asked_count} requests in the logs say which URLs are known"
-            ));
+            let requests = counted(asked_count as u64, "request", "requests");
+            self.say(&format!("mended   the URLs that are known, by {requests} in the logs"));
         }
         self.say(&format!("mended   state/shard-{shard:02}: a new checkpoint of what is left"));
         Ok(())

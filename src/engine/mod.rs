@@ -21,7 +21,7 @@ use crate::crawl::config::{ConfigError, Settings, Stay};
 use crate::crawl::flow::{Candidate, Class, Command, Mail, Outcome, ShardIndex, Trail, Via};
 use crate::crawl::metrics::{Gauges, Metrics, Report, Totals, merged};
 use crate::crawl::resolve::upstream;
-use crate::engine::report::count_text;
+use crate::engine::report::counted;
 use crate::io::Outbox;
 use crate::io::ring::{
     Care, RingError, RingOutbox, RingWorld, ThreadOutbox, Unbound, Wake, mailbox,
@@ -284,8 +284,7 @@ fn check_homes(manifest: &Manifest) -> Result<(), EngineError> {
 }
 
 fn seeds_text(seeds: &[Url]) -> String {
-    let plural = if seeds.len() == 1 { "" } else { "s" };
-    format!("{} seed{plural}", count_text(seeds.len() as u64))
+    counted(seeds.len() as u64, "seed", "seeds")
 }
 
 fn plan(manifest: &Manifest, past: Option<Past>) -> Result<Plan, EngineError> {

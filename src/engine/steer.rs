@@ -6,7 +6,7 @@ use crate::crawl::config::Settings;
 use crate::crawl::flow::{Candidate, Command, Outcome, ShardIndex};
 use crate::crawl::metrics::{Report, Totals};
 use crate::crawl::store::StoreError;
-use crate::engine::report::{count_text, span_text};
+use crate::engine::report::{counted, span_text};
 use crate::io::DiskError;
 use crate::proto::url::Url;
 use crate::shard::{BudgetDesk, Notice, Pulse, Recovery, Rounds, Verdict};
@@ -132,31 +132,30 @@ impl Steering {
             self.recoveries.iter().map(|(_, recovery)| of(recovery)).sum()
         };
         let slowest = self.recoveries.iter().map(|(_, of)| of.took).max().unwrap_or(first.took);
-        let count = |of: fn(&Recovery) -> u64| count_text(sum(of));
         tracing::info!(
-            "resumed in {}: {} URLs of {} hosts are to come, {} URLs are known; {} journal entries \
-             were read, {} bytes of unfinished entries were cut, {} WARC files of the last run \
-             were closed",
+            "resumed in {}: the crawl has {} of {} to come and knows {}; it read {}, cut {} of \
+             unfinished entries and closed {} of the last run",
             span_text(slowest),
-            count(|of| of.url_count),
-            count(|of| of.host_count),
-            count(|of| of.seen_count),
-            count(|of| of.entry_count),
-            count(|of| of.cut_bytes),
-            count(|of| of.salvaged_count),
+            counted(sum(|of| of.url_count), "URL", "URLs"),
+            counted(sum(|of| of.host_count), "host", "hosts"),
+            counted(sum(|of| of.seen_count), "URL", "URLs"),
+            counted(sum(|of| of.entry_count), "journal entry", "journal entries"),
+            counted(sum(|of| of.cut_bytes), "byte", "bytes"),
+            counted(sum(|of| of.salvaged_count), "WARC file", "WARC files"),
         );
-        if sum(|of| of.stale_count) > 0 {
+        let stale_count = sum(|of| of.stale_count);
+        if stale_count > 0 {
             tracing::info!(
-                "the queues also hold {} copies of URLs that have ended or wait for another try \
-                 since the checkpoint: these copies are skipped",
-                count(|of| of.stale_count)
+                "the queues also hold {} of URLs that have ended or wait for another try since the \
+                 checkpoint; the crawl skips them",
+                counted(stale_count, "copy", "copies")
             );
         }
         let earlier = self.earlier();
         tracing::info!(
-            "the crawl has {} pages from {} runs so far",
-            count_text(earlier.page_count),
-            earlier.run_count
+            "the crawl has {} from {} so far",
+            counted(earlier.page_count, "page", "pages"),
+            counted(earlier.run_count, "run", "runs")
         );
     }
 

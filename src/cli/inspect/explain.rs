@@ -16,7 +16,7 @@ use crate::base::escape::escape;
 use crate::crawl::flow::{Class, Outcome, Penalty};
 use crate::crawl::metrics::is_failure;
 use crate::engine::report::summary::advice;
-use crate::engine::report::{count_text, span_text};
+use crate::engine::report::{count_text, counted, span_text};
 use crate::proto::url::Url;
 use crate::shard::Inspection;
 use crate::shard::view::{BreakerView, DelayView, HostView, OriginView, RobotsView, UrlState};
@@ -265,7 +265,8 @@ impl Explanation {
     }
 
     fn breaker_text(&self, now: WallTime, origin: &OriginView, breaker: &BreakerView) -> String {
-        let (count, cause) = (breaker.failure_count, breaker.cause.name());
+        let cause = breaker.cause.name();
+        let failures = counted(breaker.failure_count.into(), "failure", "failures");
         let since = self.last_failed.get(&origin.origin);
         let since = since.map_or(String::new(), |at| format!(" since {}", moment_text(now, *at)));
         let state = match breaker {
@@ -281,9 +282,9 @@ impl Explanation {
         let given_up = if breaker.is_given_up { ", given up" } else { "" };
         let opened = match breaker.open_count {
             0 => String::new(),
-            times => format!(", opened {times} times in vain"),
+            count => format!(", opened {} in vain", counted(count.into(), "time", "times")),
         };
-        format!("{state}{until}; {cause}, {count} failures in a row{opened}{given_up}")
+        format!("{state}{until}; {cause}, {failures} in a row{opened}{given_up}")
     }
 
     pub fn json(&self, now: WallTime) -> Value {
@@ -385,7 +386,8 @@ fn robots_text(now: WallTime, robots: &RobotsView) -> String {
         RobotsView::Unknown => "not known: asked for before the next page".to_owned(),
         RobotsView::Known { since, rule_count, is_fresh } => {
             let stale = if *is_fresh { "" } else { ", too old: asked for again first" };
-            format!("known since {}, {rule_count} rules{stale}", moment_text(now, *since))
+            let rules = counted(*rule_count as u64, "rule", "rules");
+            format!("known since {}, {rules}{stale}", moment_text(now, *since))
         }
         RobotsView::Unreachable { since, retry_at, counts_as_absent } => {
             let absent = if *counts_as_absent { "; counts as absent by now" } else { "" };

@@ -4,11 +4,12 @@ use super::dead::{DeadLetters, DeadUrl};
 use super::listing::{line, state_text, view_json};
 use super::place::Place;
 use super::records::{Records, records};
-use super::words::{Table, counted, moment_json, moment_text};
+use super::words::{Table, moment_json, moment_text};
 use super::{DeadFilter, InspectError, Manner, explain, logs};
 use crate::base::WallTime;
 use crate::base::escape::escape;
 use crate::crawl::flow::Outcome;
+use crate::engine::report::counted;
 use crate::engine::report::summary::advice;
 use crate::proto::url::Url;
 use crate::shard::view::UrlView;
@@ -116,8 +117,8 @@ impl History {
         table.head(&format!("records: {}", self.records.found.len()));
         for record in &self.records.found {
             let kind = if record.is_revisit { "revisit" } else { "response" };
-            let place =
-                format!("{} at {}, {} bytes", escape(&record.file), record.offset, record.length);
+            let bytes = counted(record.length, "byte", "bytes");
+            let place = format!("{} at {}, {bytes}", escape(&record.file), record.offset);
             table.row(kind, format!("{}  {}  {place}", escape(&record.at), escape(&record.status)));
             if let Some(count) = record.links_left_out {
                 let links = counted(count, "link", "links");
@@ -125,8 +126,9 @@ impl History {
             }
         }
         if self.records.open_file_count > 0 {
-            let count = self.records.open_file_count;
-            table.row("", format!("{count} WARC files are open, and not indexed yet"));
+            let count = self.records.open_file_count as u64;
+            let files = counted(count, "WARC file is", "WARC files are");
+            table.row("", format!("{files} open, and not indexed yet"));
         }
         table.0
     }

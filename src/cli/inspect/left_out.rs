@@ -5,10 +5,10 @@ use super::InspectError;
 use super::logs::{each_line, names_in};
 use super::place::Place;
 use super::records::WARC_DIR;
-use super::words::{Table, counted};
+use super::words::Table;
 use crate::base::escape::escape;
 use crate::base::limits::INSPECT_TOP_COUNT;
-use crate::engine::report::count_text;
+use crate::engine::report::{count_text, counted};
 use crate::proto::warc::cdxj::LINKS_LEFT_OUT_KEY;
 use serde_json::{Value, json};
 

@@ -2,11 +2,11 @@
 
 use super::dead::{DeadLetters, DeadUrl};
 use super::place::Place;
-use super::words::{Table, counted, distance_text, moment_json};
+use super::words::{Table, distance_text, moment_json};
 use super::{DeadFilter, InspectError, Manner};
 use crate::base::WallTime;
 use crate::base::escape::escape;
-use crate::engine::report::json_line;
+use crate::engine::report::{counted, json_line};
 use crate::shard::view::{UrlState, UrlView};
 use serde_json::{Value, json};
 
@@ -53,7 +53,8 @@ pub fn dead(place: &Place, filter: &DeadFilter, manner: Manner) -> Result<String
     }
     table.more(more);
     if unseen_count > 0 {
-        table.head(&format!("{unseen_count} more letters were not looked at"));
+        let unseen = counted(unseen_count, "more letter was", "more letters were");
+        table.head(&format!("{unseen} not looked at"));
     }
     Ok(table.0)
 }
@@ -96,7 +97,10 @@ pub fn line(value: &Value) -> Result<String, InspectError> {
 fn url_text(view: &UrlView) -> String {
     let queued = &view.queued;
     let (class, via, tries) = (queued.class.name(), queued.via.name(), queued.tries_made());
-    let tried = if tries == 0 { String::new() } else { format!(", tried {tries} times") };
+    let tried = match tries {
+        0 => String::new(),
+        tries => format!(", tried {}", counted(tries.into(), "time", "times")),
+    };
     format!("{} ({class}, {via}, depth {}{tried})", escape(queued.url.as_str()), queued.depth)
 }
 
@@ -114,7 +118,8 @@ impl DeadUrl {
 
     fn text(&self) -> String {
         let (via, depth) = (self.queued.via.name(), self.queued.depth);
-        let (at, tries, url) = (self.at, self.tries, escape(self.queued.url.as_str()));
-        format!("{at}  {url} ({via}, depth {depth}, tried {tries} times)")
+        let (at, url) = (self.at, escape(self.queued.url.as_str()));
+        let tries = counted(self.tries.into(), "time", "times");
+        format!("{at}  {url} ({via}, depth {depth}, tried {tries})")
     }
 }

@@ -7,10 +7,10 @@ use super::dead::{DeadLetters, DeadUrl};
 use super::disk::PlainDisk;
 use super::listing::line;
 use super::place::Place;
-use super::words::counted;
 use super::{DeadFilter, InspectError, Manner};
 use crate::base::escape::escape;
 use crate::crawl::flow::Queued;
+use crate::engine::report::counted;
 use crate::shard::Inspection;
 use serde_json::json;
 
@@ -91,7 +91,8 @@ fn put_back(
         counted(count as u64, "dead letter", "dead letters")
     );
     if worn_count > 0 {
-        text += &format!("{worn_count} were put back too often before, and stay dead\n");
+        let worn = counted(worn_count as u64, "dead letter was", "dead letters were");
+        text += &format!("{worn} put back too often before, and not this time\n");
     }
     Ok(text)
 }

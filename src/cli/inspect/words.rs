@@ -48,12 +48,6 @@ impl Table {
     }
 }
 
-/// `one` for one, `many` for any other number.
-pub fn counted(count: u64, one: &str, many: &str) -> String {
-    let noun = if count == 1 { one } else { many };
-    format!("{} {noun}", crate::engine::report::count_text(count))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

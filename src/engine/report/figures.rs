@@ -1,19 +1,7 @@
 //! Numbers in the form in which people read them.
 
+use crate::base::counts::count_text;
 use std::time::Duration;
-
-/// Writes `1234567` as `1,234,567`.
-pub fn count_text(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// Writes bytes in decimal units, as networks and disks are sold: `301.2 MB`.
 pub fn bytes_text(bytes: u64) -> String {
@@ -84,14 +72,6 @@ pub fn rate_text(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts_are_grouped_by_thousands() {
-        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(count_text(count), text);
-        }
-        assert_eq!(count_text(u64::MAX), "18,446,744,073,709,551,615");
-    }
 
     #[test]
     fn bytes_take_the_unit_that_keeps_them_short() {

@@ -11,6 +11,7 @@ mod progress;
 pub mod summary;
 mod waits;
 
-pub use figures::{bytes_text, count_text, duration_text, latency_text, rate_text, span_text};
+pub use crate::base::counts::{count_text, counted};
+pub use figures::{bytes_text, duration_text, latency_text, rate_text, span_text};
 pub use json::json_line;
 pub use progress::Progress;

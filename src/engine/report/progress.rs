@@ -1,9 +1,10 @@
 //! The progress line: one line rewritten in place on a terminal, a plain line every five seconds
 //! elsewhere.
 
-use super::figures::{bytes_text, count_text, duration_text, rate_text};
+use super::figures::{bytes_text, duration_text, rate_text};
 use super::waits::waits_text;
 use crate::base::Time;
+use crate::base::counts::{count_text, counted};
 use crate::base::limits::WAITS_SHOWN_RATE_MAX;
 use crate::crawl::flow::ShardIndex;
 use crate::crawl::metrics::{Count, Gauges, Metrics, Report, merged};
@@ -107,9 +108,9 @@ fn line(elapsed: Duration, rate: f64, metrics: &Metrics, gauges: &Gauges, load: 
     // the frontier.
     let hosts_active = gauges.hosts_ready + gauges.hosts_waiting + gauges.fetches_active;
     let mut line = format!(
-        "{}  {} pages  {}/s  hosts {}  queue {}  errors {}  load {load}",
+        "{}  {}  {}/s  hosts {}  queue {}  errors {}  load {load}",
         duration_text(elapsed),
-        count_text(metrics.count(Count::Pages)),
+        counted(metrics.count(Count::Pages), "page", "pages"),
         rate_text(rate),
         count_text(hosts_active),
         count_text(gauges.urls_queued),

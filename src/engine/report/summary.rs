@@ -1,7 +1,8 @@
 //! How a crawl ended: as a table for people, as an object for programs, and as an exit code.
 
 use super::cost::PageCosts;
-use super::figures::{bytes_text, count_text, latency_text, rate_text, span_text};
+use super::figures::{bytes_text, latency_text, rate_text, span_text};
+use crate::base::counts::{count_text, counted};
 use crate::base::escape;
 use crate::crawl::flow::Outcome;
 use crate::crawl::metrics::{Count, Gauges, Metrics, Percentiles, Span, Totals, is_failure};
@@ -45,12 +46,10 @@ pub fn failure(summary: &Summary) -> Option<String> {
 /// Returns what is missing because origins failed for so long that they were given up: exit code 3.
 pub fn given_up(summary: &Summary) -> Option<String> {
     let count = summary.metrics.count(Count::OriginsGivenUp);
-    let origins = if count == 1 { "origin was" } else { "origins were" };
     (count > 0).then(|| {
         format!(
-            "{} {origins} given up, with the URLs that were left: `nephila inspect DIR --dead` \
-             lists them",
-            count_text(count)
+            "{} given up, with the URLs that were left: `nephila inspect DIR --dead` lists them",
+            counted(count, "origin was", "origins were")
         )
     })
 }
@@ -170,29 +169,27 @@ fn reason_text(reason: &EndReason) -> String {
 fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let metrics = &summary.metrics;
     let count = |kind| count_text(metrics.count(kind));
+    let nouns = |kind, one, many| counted(metrics.count(kind), one, many);
     let bytes = |kind| bytes_text(metrics.count(kind));
     let reason = reason_text(&summary.reason);
     let took = span_text(Duration::from_secs_f64(summary.seconds));
     writeln!(out, "crawl ended after {took}: {}", escape(&reason))?;
-    let cores = match summary.reports.len() {
-        1 => "1 core".to_owned(),
-        count => format!("{count} cores"),
-    };
+    let cores = counted(summary.reports.len() as u64, "core", "cores");
     let rate = rate_text(pages_per_second(summary));
     let mut rows = vec![
         ("pages", count(Count::Pages), format!("{rate}/s on {cores}")),
         ("received", bytes(Count::BytesReceived), format!("{} stored", bytes(Count::BytesStored))),
-        ("new URLs", count(Count::UrlsNew), format!("{} links known", count(Count::UrlsKnown))),
+        ("new URLs", count(Count::UrlsNew), nouns(Count::UrlsKnown, "link known", "links known")),
         ("revisits", count(Count::Revisits), format!("{} near", count(Count::NearDuplicates))),
         (
             "connections",
             count(Count::ConnectionsOpened),
-            format!("reused {} times", count(Count::ConnectionsReused)),
+            format!("reused {}", nouns(Count::ConnectionsReused, "time", "times")),
         ),
     ];
     if metrics.count(Count::SieveMerges) > 0 {
         let merges = count(Count::SieveMerges);
-        let deferred = format!("merges, for {} links", count(Count::UrlsDeferred));
+        let deferred = format!("merges, for {}", nouns(Count::UrlsDeferred, "link", "links"));
         rows.push(("URL seen", merges, deferred));
     }
     if metrics.count(Count::HostsCooled) > 0 {
@@ -217,8 +214,8 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         }
     }
     if metrics.count(Count::LinksOverCap) > 0 {
-        let pages = count(Count::PagesOverLinkCap);
-        let remark = format!("links, of {pages} pages: see page_link_count_max");
+        let pages = nouns(Count::PagesOverLinkCap, "page", "pages");
+        let remark = format!("links, of {pages}: see page_link_count_max");
         rows.push(("left out", count(Count::LinksOverCap), remark));
     }
     if summary.resident_bytes_peak > 0 {

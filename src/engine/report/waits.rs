@@ -1,7 +1,8 @@
 //! What a crawl waits for, in words, for the progress line of a crawl that fetches little.
 
-use super::figures::{count_text, span_text};
+use super::figures::span_text;
 use crate::base::Time;
+use crate::base::counts::counted;
 use crate::base::limits::WAITS_LOOK_COUNT_MAX;
 use crate::crawl::metrics::{Gauges, Hold};
 use std::time::Duration;
@@ -12,8 +13,7 @@ pub(super) fn waits_text(gauges: &Gauges) -> String {
     let (waits, now) = (&gauges.waits, Time(gauges.at_ns));
     let held = Hold::ALL.iter().map(|hold| (hold, waits.holds[hold.index()]));
     let held = held.filter(|(_, core_count)| *core_count > 0).map(|(hold, core_count)| {
-        let cores = if core_count == 1 { "core" } else { "cores" };
-        format!("{} ({core_count} {cores})", hold.name())
+        format!("{} ({})", hold.name(), counted(core_count, "core", "cores"))
     });
     let failing =
         [waits.origins_at_breaker, waits.origins_backing_off, waits.origins_without_robots];
@@ -57,9 +57,8 @@ pub(super) fn waits_text(gauges: &Gauges) -> String {
     ];
     let waiting = waiting.into_iter().filter(|(count, ..)| *count > 0);
     let waiting = waiting.map(|(count, one, many, time)| {
-        let noun = if count == 1 { one } else { many };
-        let least = if noun.starts_with("origin") { at_least } else { "" };
-        format!("{least}{} {noun}{time}", count_text(count))
+        let least = if one.starts_with("origin") { at_least } else { "" };
+        format!("{least}{}{time}", counted(count, one, many))
     });
     held.chain(waiting).collect::<Vec<_>>().join(", ")
 }

@@ -24,6 +24,7 @@ use super::image::{Clocks, Lore};
 use super::pace::Pace;
 use super::sitemap::Ledger;
 use super::{Past, Plan, ShardError};
+use crate::base::counts::counted;
 use crate::base::limits::{self, LOOK_SEEN_COUNT};
 use crate::base::{HashKey, WallTime};
 use crate::crawl::config::Settings;
@@ -164,8 +165,10 @@ async fn salvage_files<W: World>(
             continue;
         };
         tracing::info!(
-            "a WARC file that the last run left open is closed: {name}, {records} records, \
-             {cut_bytes} bytes of an unfinished record cut"
+            "a WARC file that the last run left open is closed: {name}, {}, {} of an unfinished \
+             record cut",
+            counted(*records, "record", "records"),
+            counted(*cut_bytes, "byte", "bytes")
         );
     }
     Ok(salvaged.len() as u64)

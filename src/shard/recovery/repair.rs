@@ -9,6 +9,7 @@
 
 use super::source::{ChunksWanted, Source};
 use super::{Applied, Restored};
+use crate::base::counts::counted;
 use crate::base::limits::LOOK_SEEN_COUNT;
 use crate::base::pack::Pack;
 use crate::base::{HashKey, WallTime};
@@ -223,7 +224,8 @@ impl<W: Disk + Clock> Salvage<W> {
         if reader.first_lsn.is_none() || !reader.holes.is_empty() || told != Some(read_count) {
             let lost = match told {
                 Some(count) => {
-                    format!("{} of {count} hosts, with their queues", count - read_count)
+                    let hosts = counted(count, "host", "hosts");
+                    format!("{} of {hosts}, with their queues", count - read_count)
                 }
                 None => format!("hosts behind the {read_count} that are sound, with their queues"),
             };
@@ -270,9 +272,9 @@ impl<W: Disk + Clock> Salvage<W> {
                     return Err(ShardError::Seen(error));
                 }
                 let lost = format!(
-                    "which {} URLs are known; those that were asked for or are queued are told \
+                    "the fingerprints of {}; those that were asked for or are queued are told \
                      again by the logs and the queues, others may be found and fetched anew",
-                    run.count
+                    counted(run.count, "known URL", "known URLs")
                 );
                 self.lose(&run.name, error.to_string(), lost);
                 self.others.push(run.name);
@@ -331,11 +333,13 @@ impl<W: Disk + Clock> Salvage<W> {
 
     fn tell_missed(&mut self, missed: &Missed) {
         for (name, (chunk_count, url_count)) in &missed.chunks {
-            let lost = format!("{url_count} queued URLs");
-            self.lose(name, format!("{chunk_count} chunks are damaged"), lost);
+            let lost = counted(*url_count, "queued URL", "queued URLs");
+            let what = counted(*chunk_count, "chunk is", "chunks are");
+            self.lose(name, format!("{what} damaged"), lost);
         }
         if missed.host_count + missed.cold_count > 0 {
-            let lost = format!("{} hosts with their queues", missed.host_count);
+            let hosts = counted(missed.host_count, "host", "hosts");
+            let lost = format!("{hosts}, with their queues");
             self.lose("a checkpoint", "hosts in it make no sense", lost);
         }
     }
@@ -395,7 +399,8 @@ impl<W: Disk + Clock> Salvage<W> {
             }
         }
         for hole in reader.holes.iter().filter(|hole| hole.is_before_frame) {
-            let what = format!("{} bytes at byte {} are damaged", hole.size_bytes, hole.at);
+            let bytes = counted(hole.size_bytes, "byte", "bytes");
+            let what = format!("damaged: {bytes} from byte {} on", hole.at);
             self.lose(&text, what, LOST_JOURNAL);
         }
         Ok(())
@@ -407,7 +412,8 @@ impl<W: Disk + Clock> Salvage<W> {
             return;
         }
         let (from, to) = (self.last_lsn + 1, next_lsn - 1);
-        let lost = format!("{} entries. {LOST_JOURNAL}", to - from + 1);
+        let entries = counted(to - from + 1, "entry", "entries");
+        let lost = format!("{entries}. {LOST_JOURNAL}");
         self.lose(name, format!("entries {from} to {to} before it are in no file"), lost);
         self.last_lsn = to;
     }
