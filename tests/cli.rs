@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)] // waits for processes, in real time
 
+use nephila::engine::Manifest;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -303,6 +304,31 @@ fn a_name_that_nobody_resolves_ends_with_one() {
     let arguments = [&fast[..], &["--dns", &dns]].concat();
     let output = crawl("http://nowhere.test/", &arguments);
     assert_ends(&output, 1, &["no page was fetched", "http://nowhere.test/"]);
+}
+
+#[test]
+fn a_limit_of_open_files_reduces_the_run_and_not_what_the_crawl_remembers() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let seed = format!("http://127.0.0.1:{}/", free_port());
+    // So many files that not even root may raise the limit to them (fs.nr_open).
+    let set = ["fetch_slots=3000", "keep_alive_count_max=1048576"];
+    let begin = [&seed, "--allow-private", "--set", set[0], "--set", set[1]];
+    for arguments in [&begin[..], &["--resume"]] {
+        let output = Command::new("prlimit")
+            .args(["--nofile=2000:2000", env!("CARGO_BIN_EXE_nephila"), "crawl"])
+            .args(["--out", out.to_str().unwrap(), "--dns", "127.0.0.1:9", "--cores", "0"])
+            .args(["--max-seconds", "1"])
+            .args(arguments)
+            .env_remove("NEPHILA_LOG")
+            .output()
+            .unwrap();
+        let said = errors(&output);
+        assert!(said.contains("the system allows 2000 open files"), "{said}");
+        assert!(!said.contains("this setting has changed"), "{said}");
+        let settings = Manifest::load(&out).unwrap().settings;
+        assert_eq!((settings.fetch_slots, settings.keep_alive_count_max), (3_000, 1_048_576));
+    }
 }
 
 // --- a disk that fails --------------------------------------------------------------------------

@@ -117,18 +117,19 @@ pub fn crawl(
     signals: Option<&Signals>,
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
-    let (settings, cores, shortage) = checked(settings)?;
+    let (cores, running) = checked(&settings)?;
     let homes = homes(&settings, &seeds);
     let manifest = Manifest::new(&settings, cores.len() as u16, homes);
     check_homes(&manifest)?;
-    let plan = plan(&manifest, None)?;
+    let shortage = running.shortage;
+    let plan = plan(&manifest, running, None)?;
     let directory = DataDirectory::create(directory, &manifest).map_err(EngineError::Directory)?;
     let advice = match settings.stay {
         Stay::Web => "",
         Stay::Domain | Stay::Host => "; --stay web follows them everywhere",
     };
     tracing::info!("crawl of {}: {}{advice}", seeds_text(&seeds), manifest.scope_text());
-    tell_shortage(shortage);
+    tell_shortage(shortage.as_ref(), &plan.settings);
     run(plan, manifest, &cores, seeds, &directory, signals, watch)
 }
 
@@ -140,7 +141,7 @@ pub fn resume(
     signals: Option<&Signals>,
     watch: &mut dyn FnMut(&[Report]),
 ) -> Result<Summary, EngineError> {
-    let (settings, cores, shortage) = checked(settings)?;
+    let (cores, running) = checked(&settings)?;
     let (directory, mut manifest) =
         DataDirectory::open(directory).map_err(EngineError::Directory)?;
     let past = manifest.past;
@@ -157,35 +158,46 @@ pub fn resume(
     for change in changes {
         tracing::info!("this setting has changed since the last run: {change}");
     }
-    tell_shortage(shortage);
+    tell_shortage(running.shortage.as_ref(), &running.settings);
     manifest.save(directory.path()).map_err(EngineError::Directory)?;
     if usize::from(past.shard_count) != cores.len() {
         manifest.past = Past { generation: past.generation + 1, shard_count: cores.len() as u16 };
     }
-    let plan = plan(&manifest, Some(past))?;
+    let plan = plan(&manifest, running, Some(past))?;
     run(plan, manifest, &cores, seeds, &directory, signals, watch)
 }
 
 /// The system allows fewer open files than the settings need.
+#[derive(Clone, Copy)]
 struct Shortage {
     allowed: u64,
     wanted: u64,
 }
 
-type Checked = (Settings, Vec<usize>, Option<Shortage>);
-
-fn checked(settings: Settings) -> Result<Checked, EngineError> {
-    settings.check().map_err(EngineError::Config)?;
-    let cores = settings.cores_among(&affinity::allowed_cores()).map_err(EngineError::Config)?;
-    let (settings, shortage) = within_open_files(settings, cores.len());
-    Ok((settings, cores, shortage))
+/// The settings that this process runs with. They are those of the manifest, except that the
+/// connections are reduced where the limit of open files demands it. That limit belongs to the
+/// process, so the manifest keeps what the operator has set.
+struct Running {
+    settings: Settings,
+    shortage: Option<Shortage>,
 }
 
-fn tell_shortage(shortage: Option<Shortage>) {
+/// Returns the cores to run on, and the settings for them.
+fn checked(settings: &Settings) -> Result<(Vec<usize>, Running), EngineError> {
+    settings.check().map_err(EngineError::Config)?;
+    let cores = settings.cores_among(&affinity::allowed_cores()).map_err(EngineError::Config)?;
+    let running = within_open_files(settings, cores.len());
+    Ok((cores, running))
+}
+
+fn tell_shortage(shortage: Option<&Shortage>, settings: &Settings) {
     if let Some(Shortage { allowed, wanted }) = shortage {
         tracing::warn!(
-            "the system allows {allowed} open files and the settings need {wanted}: fewer requests \
-             run at once and fewer connections are kept open; raise the limit with `ulimit -n`"
+            "the system allows {allowed} open files and the settings need {wanted}: this run has \
+             at most {} at once on each core and keeps at most {} open; raise the limit with \
+             `ulimit -n`",
+            counted(settings.fetch_slots as u64, "request", "requests"),
+            counted(settings.keep_alive_count_max as u64, "idle connection", "idle connections"),
         );
     }
 }
@@ -252,12 +264,13 @@ fn run(
 }
 
 /// Makes the connections fit the limit of open files. Raises the limit if the system allows that,
-/// else reduces the connections.
-fn within_open_files(mut settings: Settings, core_count: usize) -> (Settings, Option<Shortage>) {
+/// else reduces the connections of this process.
+fn within_open_files(settings: &Settings, core_count: usize) -> Running {
     let files_per_core = limits::QUEUE_OPEN_FILE_COUNT_MAX;
     let per_core = settings.fetch_slots + settings.keep_alive_count_max + files_per_core;
     let wanted = (per_core * core_count + limits::OTHER_FILE_COUNT) as u64;
     let allowed = process::raise_open_files(wanted).unwrap_or(limits::OTHER_FILE_COUNT as u64 * 2);
+    let mut settings = settings.clone();
     let shortage = (allowed < wanted).then_some(Shortage { allowed, wanted });
     if shortage.is_some() {
         let share = (allowed as usize).saturating_sub(limits::OTHER_FILE_COUNT) / core_count;
@@ -266,7 +279,7 @@ fn within_open_files(mut settings: Settings, core_count: usize) -> (Settings, Op
         let rest = share.saturating_sub(settings.fetch_slots);
         settings.keep_alive_count_max = settings.keep_alive_count_max.min(rest);
     }
-    (settings, shortage)
+    Running { settings, shortage }
 }
 
 /// Returns where links may lead to, given the seeds; empty if links may lead anywhere.
@@ -287,8 +300,8 @@ fn seeds_text(seeds: &[Url]) -> String {
     counted(seeds.len() as u64, "seed", "seeds")
 }
 
-fn plan(manifest: &Manifest, past: Option<Past>) -> Result<Plan, EngineError> {
-    let settings = manifest.settings.clone();
+fn plan(manifest: &Manifest, running: Running, past: Option<Past>) -> Result<Plan, EngineError> {
+    let Running { settings, .. } = running;
     let extra_ca = match &settings.extra_ca {
         None => None,
         Some(path) => Some(
