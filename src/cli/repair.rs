@@ -121,14 +121,11 @@ impl Bench<'_> {
 
     /// The manifest, or its copy.
     fn manifest(&mut self, is_sound: &mut bool) -> Result<Manifest, RepairError> {
-        let error = match Manifest::load(self.path) {
+        let why = match Manifest::load(self.path) {
             Ok(manifest) => return Ok(manifest),
-            Err(error @ (DirectoryError::Manifest { .. } | DirectoryError::NoCrawl(_))) => error,
+            Err(DirectoryError::ManifestGone(_)) => "MANIFEST.json is missing".to_owned(),
+            Err(error @ DirectoryError::Manifest { .. }) => error.to_string(),
             Err(error) => return Err(RepairError::Directory(error)),
-        };
-        let why = match &error {
-            DirectoryError::NoCrawl(_) => "MANIFEST.json is missing".to_owned(),
-            error => error.to_string(),
         };
         let (path, about) = (self.path.to_owned(), why.clone());
         let copy =

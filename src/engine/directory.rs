@@ -56,8 +56,8 @@ impl fmt::Display for DirectoryError {
             }
             DirectoryError::ManifestGone(path) => write!(
                 out,
-                "{} holds a crawl without its MANIFEST.json: `nephila repair DIR --apply` restores \
-                 it from its copy",
+                "{0} holds a crawl that has lost its MANIFEST.json: `nephila repair {0} --apply` \
+                 restores it from its copy",
                 path.display()
             ),
             DirectoryError::Manifest { path, what } => write!(out, "{}: {what}", path.display()),
@@ -106,11 +106,9 @@ impl DataDirectory {
 
     /// Takes the lock of a directory that holds a crawl, and reads its manifest.
     pub fn open(path: &Path) -> Result<(DataDirectory, Manifest), DirectoryError> {
-        if !Manifest::is_in(path) && Manifest::has_copy(path) {
-            return Err(DirectoryError::ManifestGone(path.to_owned()));
-        }
         if !Manifest::is_in(path) {
-            return Err(DirectoryError::NoCrawl(path.to_owned()));
+            // No LOCK file is made in a directory without a manifest. The error says what is there.
+            Manifest::load(path)?;
         }
         let directory = DataDirectory::lock(path)?;
         let manifest = Manifest::load(&directory.path)?;

@@ -84,7 +84,11 @@ impl Manifest {
         let file = options.read(true).custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = match file {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(DirectoryError::NoCrawl(directory.to_owned()));
+                let directory = directory.to_owned();
+                return Err(match name == NAME && Manifest::has_copy(&directory) {
+                    true => DirectoryError::ManifestGone(directory),
+                    false => DirectoryError::NoCrawl(directory),
+                });
             }
             file => file.map_err(failed)?,
         };
@@ -275,6 +279,7 @@ fn write_whole(directory: &Path, name: &str, text: &str) -> Result<(), Directory
 
 #[cfg(test)]
 mod tests {
+    use super::super::DataDirectory;
     use super::*;
 
     fn manifest() -> Manifest {
@@ -335,6 +340,21 @@ mod tests {
 
     fn manifest_like(dir: &tempdir::Dir) -> Manifest {
         Manifest::load_copy(&dir.0).expect("the copy is as it was")
+    }
+
+    #[test]
+    fn a_manifest_that_is_gone_is_told_apart_from_a_directory_without_a_crawl() {
+        let (dir, _) = saved(&manifest());
+        std::fs::remove_file(dir.0.join(NAME)).expect("a manifest");
+        let gone = |error: DirectoryError| {
+            assert!(matches!(error, DirectoryError::ManifestGone(_)), "{error}");
+            assert!(error.to_string().contains("nephila repair "), "{error}");
+        };
+        gone(Manifest::load(&dir.0).expect_err("no manifest"));
+        gone(DataDirectory::open(&dir.0).map(|_| ()).expect_err("no manifest"));
+        std::fs::remove_file(dir.0.join(COPY)).expect("a copy");
+        let none = Manifest::load(&dir.0).expect_err("no crawl");
+        assert!(matches!(none, DirectoryError::NoCrawl(_)), "{none}");
     }
 
     #[test]
