@@ -24,10 +24,13 @@ pub struct PageCosts {
 
 impl PageCosts {
     /// Computes the costs. `gauges` are those at the end less those at the beginning
-    /// ([`Gauges::since`]).
+    /// ([`Gauges::since`]). Without a page nothing is a cost per page, so all of those are zero.
     pub fn of(metrics: &Metrics, gauges: &Gauges) -> PageCosts {
-        let page_count = metrics.count(Count::Pages).max(1) as f64;
-        let per_page = |count: u64| count as f64 / page_count;
+        let page_count = metrics.count(Count::Pages);
+        let per_page = |count: u64| match page_count {
+            0 => 0.0,
+            pages => count as f64 / pages as f64,
+        };
         let us = |ns: u64| per_page(ns) / 1e3;
         let stages: Vec<_> =
             Stage::ALL.iter().map(|stage| (*stage, us(metrics.stage_ns(*stage)))).collect();

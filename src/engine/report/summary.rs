@@ -535,6 +535,17 @@ mod tests {
     }
 
     #[test]
+    fn a_crawl_without_a_page_has_no_cost_a_page() {
+        let gauges = Gauges { cpu_ns: 123_627_000, syscalls: 900, ..Gauges::default() };
+        let text = |page_count| {
+            let summary = summary(|metrics| metrics.add(Count::Pages, page_count));
+            table(&Summary { gauges, ..summary })
+        };
+        assert!(text(1).contains("CPU time a page: 123627.0 us"), "{}", text(1));
+        assert!(!text(0).contains("a page"), "{}", text(0));
+    }
+
+    #[test]
     fn long_lists_are_cut_and_counted() {
         let mut summary = summary(crawled);
         summary.warc_files = (0..25).map(|n| PathBuf::from(format!("{n}.warc.gz"))).collect();
