@@ -128,10 +128,10 @@ impl RingFile {
                 }
             };
             if usize::try_from(result).ok() != Some(wanted) {
-                let error = DiskError::of_system(-result.min(0));
+                let why = direct_failure_text(wanted, result);
                 tracing::warn!(
-                    "a direct write failed ({error}): this file is written through the page cache \
-                     from now on; check the disk and the kernel log"
+                    "a direct write failed: {why}. This file is written through the page cache \
+                     from now on"
                 );
                 *self.direct.borrow_mut() = None;
                 break;
@@ -209,6 +209,19 @@ impl File for RingFile {
     }
 }
 
+/// Says why a direct write of `wanted` bytes failed, and what to do. A full disk shows itself
+/// either by an error, or by a write that ends early without one.
+fn direct_failure_text(wanted: usize, result: i32) -> String {
+    match (usize::try_from(result), DiskError::of_system(result.saturating_neg())) {
+        (Ok(written), _) => format!(
+            "only {written} of {wanted} bytes were written, so the disk is probably full; free \
+             space on it"
+        ),
+        (Err(_), DiskError::Full) => "the disk is full; free space on it".to_owned(),
+        (Err(_), error) => format!("{error}; check the disk and the kernel log"),
+    }
+}
+
 async fn sync(core: &Rc<Core>, fd: &OwnedFd) -> Result<(), DiskError> {
     let fd = fd.as_raw_fd();
     let (result, _) = perform(core, move || Operation::Sync { fd }).await?;
@@ -220,4 +233,20 @@ async fn perform(
     make: impl FnOnce() -> Operation,
 ) -> Result<(i32, Operation), DiskError> {
     core.perform(make, Time::NEVER).await.ok_or(DiskError::Os(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direct_write_to_a_full_disk_says_so_whether_it_ends_early_or_fails() {
+        let text = |result| direct_failure_text(8_192, result);
+        assert!(text(4_096).contains("only 4096 of 8192 bytes") && text(4_096).contains("full"));
+        assert!(text(0).contains("only 0 of 8192 bytes") && text(0).contains("free space"));
+        for number in [libc::ENOSPC, libc::EDQUOT] {
+            assert_eq!(text(-number), "the disk is full; free space on it");
+        }
+        assert!(text(-libc::EIO).starts_with("system error 5; check the disk"));
+    }
 }
