@@ -128,6 +128,7 @@ fn every_host_says_what_it_waits_for() {
     assert_in(&breaker["since"], -30.0..0.0);
     assert_in(&breaker["until"], 470.0..626.0);
     assert_eq!(failing["waiting"], 1);
+    assert!(text.contains("waits for the next try of a URL that failed"), "{text}");
     assert!(text.contains("open since 2") && text.contains("1 failure in a row"), "{text}");
 
     plain_thread.join().expect("one client");

@@ -166,7 +166,7 @@ impl Explanation {
         if let Some(until) = self.first_waiting.filter(|until| *until > now)
             && view.next.is_none()
         {
-            let words = "its first URL that waits for another try".to_owned();
+            let words = "the next try of a URL that failed".to_owned();
             holds.push(Hold { kind: "retry", until, words });
         }
         holds.sort_by_key(|hold| std::cmp::Reverse(hold.until));
