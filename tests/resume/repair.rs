@@ -63,23 +63,31 @@ fn harm(sim: &Sim, path: &Path, harm: Harm) -> bool {
     true
 }
 
+/// A crawl with so little room that runs and segments are written soon.
+fn cramped_plan(seed: u64) -> CrawlPlan {
+    let plan = plan(seed);
+    let (seen_batch, seen_memory_mb, frontier_memory_mb) = (16, 8, 0);
+    let settings =
+        Settings { seen_batch, seen_memory_mb, frontier_memory_mb, ..plan.settings.clone() };
+    let spec = WebSpec { page_count: 200, ..plan.spec.clone() };
+    CrawlPlan { settings, spec, ..plan }
+}
+
+/// A crash that damages no file by itself.
+fn crash(seed: u64) -> Crash {
+    let kept = PowerCut { lost: 0, prefix: 0, patchwork: 0, ..PowerCut::default() };
+    Crash { cut: Some(kept), ..crash_after(5_000 + seed * 397) }
+}
+
 /// Harms a file whose name has `part`, for each of some seeds. How many crawls had to be repaired.
 fn repaired_count(part: &str, how: Harm) -> u32 {
     let mut repaired_count = 0;
     for seed in 0..8 {
-        let plan = plan(seed);
-        // So little room that runs and segments are written soon.
-        let (seen_batch, seen_memory_mb, frontier_memory_mb) = (16, 8, 0);
-        let settings =
-            Settings { seen_batch, seen_memory_mb, frontier_memory_mb, ..plan.settings.clone() };
-        let spec = WebSpec { page_count: 200, ..plan.spec.clone() };
-        let plan = CrawlPlan { settings, spec, ..plan };
+        let plan = cramped_plan(seed);
         let sim = Sim::new(plan.seed);
         let servers = Servers::start(&sim, &plan).expect("servers");
         let mut machine = Machine::new(&sim, &plan);
-        let kept = PowerCut { lost: 0, prefix: 0, patchwork: 0, ..PowerCut::default() };
-        let crash = Crash { cut: Some(kept), ..crash_after(5_000 + seed * 397) };
-        assert!(machine.live(Some(&crash)).expect("a crash").is_none());
+        assert!(machine.live(Some(&crash(seed))).expect("a crash").is_none());
         let is_meant =
             |path: &PathBuf| path.starts_with("state") && path.to_string_lossy().contains(part);
         let paths: Vec<PathBuf> = sim.files().into_keys().filter(is_meant).collect();
@@ -141,4 +149,30 @@ fn a_crawl_goes_on_without_a_segment_of_its_queues() {
 fn a_crawl_goes_on_from_the_checkpoint_before_and_needs_no_repair_for_it() {
     repaired_count(".ckpt", Harm::Flip);
     repaired_count(".ckpt", Harm::Empty);
+}
+
+#[test]
+fn a_damaged_checkpoint_costs_nothing_only_where_something_older_is_sound() {
+    let (mut free_count, mut paid_count) = (0, 0);
+    for seed in 0..8 {
+        let plan = cramped_plan(seed);
+        let sim = Sim::new(plan.seed);
+        let _servers = Servers::start(&sim, &plan).expect("servers");
+        let mut machine = Machine::new(&sim, &plan);
+        assert!(machine.live(Some(&crash(seed))).expect("a crash").is_none());
+        let is_meant = |path: &PathBuf| path.extension().is_some_and(|of| of == "ckpt");
+        for path in sim.files().into_keys().filter(is_meant) {
+            harm(&sim, &path, Harm::Flip);
+            let place = directory(&sim, &plan);
+            let look = repair(place.path(), false).expect("a look").text;
+            for shard in look.split("state/shard-").skip(1) {
+                let is_damaged = shard.lines().any(|line| line.starts_with("damaged "));
+                let is_free = shard.contains("lost: nothing");
+                assert!(is_damaged != is_free, "{look}");
+                free_count += u32::from(is_free);
+                paid_count += u32::from(is_damaged);
+            }
+        }
+    }
+    assert!(free_count > 0 && paid_count > 0, "{free_count} free, {paid_count} not");
 }

@@ -89,8 +89,8 @@ impl<W: Disk + Clock> Salvage<W> {
                 Err(error @ JournalError::Damaged { .. }) => notes.push(Finding {
                     name: name.text(),
                     what: error.to_string(),
-                    lost: "nothing, where an older checkpoint and the journal since are sound"
-                        .into(),
+                    // What is lost is known once something older was found sound, or was not.
+                    lost: String::new(),
                     is_fatal: false,
                 }),
                 Err(error) => return Err(failed(error)),
@@ -119,6 +119,13 @@ impl<W: Disk + Clock> Salvage<W> {
                 }));
                 salvage = Salvage { others: [salvage.others, other.others].concat(), ..other };
             }
+        }
+        let lost = match salvage.is_needed() {
+            true => "what the lines below name, because what is older is damaged too",
+            false => "nothing: what is older is sound and is used instead",
+        };
+        for note in notes.iter_mut().filter(|note| note.lost.is_empty()) {
+            lost.clone_into(&mut note.lost);
         }
         salvage.findings.splice(0..0, notes);
         salvage.checkpoints = names;
@@ -413,7 +420,7 @@ impl<W: Disk + Clock> Salvage<W> {
         }
         let (from, to) = (self.last_lsn + 1, next_lsn - 1);
         let entries = counted(to - from + 1, "entry", "entries");
-        let lost = format!("{entries}. {LOST_JOURNAL}");
+        let lost = format!("{entries}: {LOST_JOURNAL}");
         self.lose(name, format!("entries {from} to {to} before it are in no file"), lost);
         self.last_lsn = to;
     }
