@@ -14,7 +14,8 @@ use std::time::Duration;
 /// The greatest number of failed seeds and of WARC files that the table names. The rest is counted.
 const SHOWN_MAX: usize = 10;
 
-/// Returns what went wrong if the crawl has no page or did not end well: exit code 1.
+/// Returns what went wrong if the crawl has no page or did not end well: exit code 1. The pages of
+/// earlier runs count as well: a resumed crawl whose last URLs fail has not failed.
 pub fn failure(summary: &Summary) -> Option<String> {
     match &summary.reason {
         EndReason::StoreFailed(error) => return Some(format!("the crawl was given up: {error}")),
@@ -24,7 +25,7 @@ pub fn failure(summary: &Summary) -> Option<String> {
         EndReason::Done | EndReason::PageLimit | EndReason::TimeLimit | EndReason::Interrupted => {}
     }
     let metrics = &summary.metrics;
-    if metrics.count(Count::Pages) > 0 {
+    if metrics.count(Count::Pages) + summary.earlier.page_count > 0 {
         return None;
     }
     let requests = outcomes(metrics).into_iter().map(|(outcome, _)| outcome);
@@ -584,6 +585,18 @@ mod tests {
         assert_eq!(failed(Outcome::RobotsDenied), None);
         assert_eq!(failure(&summary(crawled)), None);
         assert_eq!(failure(&summary(|_| ())), None);
+    }
+
+    #[test]
+    fn a_resumed_crawl_whose_last_urls_fail_has_not_failed() {
+        let failing = |page_count| {
+            let earlier = Totals { run_count: 1, page_count, ..Totals::default() };
+            Summary { earlier, ..summary(|metrics| metrics.outcome(Outcome::Reset)) }
+        };
+        assert_eq!(failure(&failing(1)), None);
+        assert!(failure(&failing(0)).unwrap().contains("no page was fetched: reset"));
+        let lost = Summary { reason: EndReason::ShardEnded, ..failing(1) };
+        assert!(failure(&lost).unwrap().contains("given up"));
     }
 
     #[test]
