@@ -12,7 +12,7 @@ mod server;
 use nephila::cli::inspect::{DeadFilter, InspectError, Manner, Question, ask};
 use nephila::crawl::config::Settings;
 use nephila::crawl::flow::Outcome;
-use nephila::engine;
+use nephila::engine::{self, Summary};
 use nephila::proto::url::Url;
 use serde_json::Value;
 use server::{Server, answer, page};
@@ -43,8 +43,8 @@ fn crawl(settings: Settings, seeds: &[String], out: &Path) {
     engine::crawl(settings, urls(seeds), out, None, &mut |_| {}).expect("a crawl");
 }
 
-fn resume(settings: Settings, out: &Path) {
-    engine::resume(settings, Vec::new(), out, None, &mut |_| {}).expect("a crawl");
+fn resume(settings: Settings, out: &Path) -> Summary {
+    engine::resume(settings, Vec::new(), out, None, &mut |_| {}).expect("a crawl")
 }
 
 fn manner(is_json: bool, line_count_max: usize) -> Manner {

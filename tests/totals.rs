@@ -202,6 +202,7 @@ fn after_a_kill_pages_and_urls_to_come_are_exact_and_nothing_is_said_in_alarm() 
         (&three["total"]["runs"], &three["total"]["runs_cut_short"]),
         (&3.into(), &2.into())
     );
+    assert!(said.contains("since the crawl began, in 3 runs of at least "), "{said}");
     assert!(
         said.contains("2 runs were cut short: pages, ended and dead letters are exact"),
         "{said}"

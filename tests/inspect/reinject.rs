@@ -5,7 +5,8 @@ use super::server::{Server, answer, page};
 use super::{HOST, crawl, dead, files, look, manner, nephila, resume, settings, texts};
 use nephila::cli::inspect::{DeadFilter, InspectError, Question, ask};
 use nephila::crawl::config::Settings;
-use nephila::engine::DataDirectory;
+use nephila::engine::report::summary;
+use nephila::engine::{DataDirectory, Summary};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +60,12 @@ fn a_dead_letter_put_back_is_fetched_once_and_dead_no_more() {
     let again = reinject(&out, std::slice::from_ref(&bad)).expect_err("it is queued already");
     assert!(again.to_string().contains("still to come"), "{again}");
 
-    resume(settings(), &out);
+    // In all runs together: all four URLs have ended, and one of them is dead.
+    let totals = |resumed: &Summary| {
+        let counts = &summary::json(resumed)["total"]["counts"];
+        ["pages", "urls_ended", "dead_letters"].map(|name| counts[name].as_u64().expect("a count"))
+    };
+    assert_eq!(totals(&resume(settings(), &out)), [3, 4, 1]);
     assert_eq!(server.asked(), [format!("{HOST}/bad")]);
     assert_eq!(dead(&out, None, None), std::slice::from_ref(&gone));
     let history = look(&out, &Question::Url(bad.clone()));
@@ -69,7 +75,7 @@ fn a_dead_letter_put_back_is_fetched_once_and_dead_no_more() {
     // Life after life, and dead again each time.
     for life in 2..5 {
         reinject(&out, std::slice::from_ref(&gone)).expect("a dead letter");
-        resume(settings(), &out);
+        assert_eq!(totals(&resume(settings(), &out)), [3, 4, 1], "life {life}");
         assert_eq!(server.asked(), [format!("{HOST}/gone")], "life {life}");
         assert_eq!(dead(&out, None, None), std::slice::from_ref(&gone));
     }

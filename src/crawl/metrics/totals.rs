@@ -3,19 +3,29 @@
 //! There are two kinds of figures. Pages and ended URLs are counted with the journal's entries, so
 //! they are exact even after a kill: a URL whose end was not durable is not counted, and is fetched
 //! and counted again. All other counts are as of the last checkpoint: what a killed run had counted
-//! since then is missing, and [`Totals::cut_short_count`] says how many such runs there were.
+//! since then is missing, and [`Totals::cut_short_count`] says how many such runs there were. The
+//! time of the runs is such a figure too.
+//!
+//! A dead letter that an operator puts back ends once more. The journal tells of that as well, so
+//! each URL is counted once, by its last end.
 
 use super::{Count, Metrics};
 use crate::base::pack::{Pack, Unpack};
 use crate::crawl::flow::Outcome;
+
+/// The name of [`Totals::revived_count`] among the packed counts.
+const REVIVED: &str = "urls_revived";
 
 /// The totals of one shard, or the sums of several shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// Pages whose URL has ended.
     pub page_count: u64,
-    /// URLs that have ended, by outcome.
+    /// Ends of URLs, by outcome. A URL that was put back may have several.
     pub ended_counts: [u64; Outcome::COUNT],
+    /// Dead letters that were put back: each of them is a failure among the ends that counts no
+    /// more.
+    pub revived_count: u64,
     /// Indexed by [`Count::index`].
     pub counts: [u64; Count::COUNT],
     /// Requests, by outcome.
@@ -32,6 +42,7 @@ impl Default for Totals {
         Totals {
             page_count: 0,
             ended_counts: [0; Outcome::COUNT],
+            revived_count: 0,
             counts: [0; Count::COUNT],
             outcome_counts: [0; Outcome::COUNT],
             span_ms: 0,
@@ -52,11 +63,23 @@ impl Totals {
         self.page_count += u64::from(is_page);
     }
 
-    /// Returns the number of URLs that were given up.
+    /// Counts a dead letter that was put back.
+    pub fn revived(&mut self) {
+        self.revived_count += 1;
+    }
+
+    /// Returns the number of URLs that have ended and were not put back since.
+    pub fn ended_count(&self) -> u64 {
+        self.ended_counts.iter().sum::<u64>().saturating_sub(self.revived_count)
+    }
+
+    /// Returns the number of URLs that were given up and not put back since.
     pub fn dead_count(&self) -> u64 {
         let is_dead = |outcome: &&Outcome| super::is_failure(**outcome);
         let dead = Outcome::ALL.iter().filter(is_dead);
-        dead.map(|outcome| self.ended_counts[*outcome as usize]).sum()
+        let dead_count: u64 = dead.map(|outcome| self.ended_counts[*outcome as usize]).sum();
+        // A repair may have lost an end, but not the entry that the URL was put back.
+        dead_count.saturating_sub(self.revived_count)
     }
 
     /// Returns these totals plus what a run after them has counted. The pages and dead letters of
@@ -67,7 +90,7 @@ impl Totals {
         // behind them.
         let ended = [
             (Count::Pages, self.page_count),
-            (Count::UrlsEnded, self.ended_counts.iter().sum()),
+            (Count::UrlsEnded, self.ended_count()),
             (Count::DeadLetters, self.dead_count()),
         ];
         for (count, ended_count) in ended {
@@ -94,6 +117,7 @@ impl Totals {
             mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
         };
         self.page_count += other.page_count;
+        self.revived_count += other.revived_count;
         add(&mut self.ended_counts, &other.ended_counts);
         add(&mut self.counts, &other.counts);
         add(&mut self.outcome_counts, &other.outcome_counts);
@@ -122,7 +146,8 @@ impl Totals {
             Outcome::ALL.into_iter().map(move |outcome| (outcome.name(), counts[outcome as usize]))
         };
         push(&mut of_outcomes(&self.ended_counts));
-        push(&mut Count::ALL.iter().map(|count| (count.name(), self.count(*count))));
+        let counts = Count::ALL.iter().map(|count| (count.name(), self.count(*count)));
+        push(&mut counts.chain([(REVIVED, self.revived_count)]));
         push(&mut of_outcomes(&self.outcome_counts));
     }
 
@@ -137,9 +162,15 @@ impl Totals {
             ..Totals::default()
         };
         let outcome = |name: &str| Outcome::by_name(name).map(|outcome| outcome as usize);
-        let count = |name: &str| Count::ALL.iter().position(|count| count.name() == name);
+        let count = |name: &str| {
+            let place = Count::ALL.iter().position(|count| count.name() == name);
+            place.or_else(|| (name == REVIVED).then_some(Count::COUNT))
+        };
+        let mut counts = [0; Count::COUNT + 1];
         read_named(&mut image, &mut totals.ended_counts, outcome)?;
-        read_named(&mut image, &mut totals.counts, count)?;
+        read_named(&mut image, &mut counts, count)?;
+        totals.counts.copy_from_slice(&counts[..Count::COUNT]);
+        totals.revived_count = counts[Count::COUNT];
         read_named(&mut image, &mut totals.outcome_counts, outcome)?;
         image.is_empty().then_some(totals)
     }
@@ -169,6 +200,8 @@ mod tests {
         totals.ended(Outcome::Fetched, true);
         totals.ended(Outcome::Fetched, false);
         totals.ended(Outcome::ServerError, false);
+        totals.ended(Outcome::Reset, false);
+        totals.revived();
         let mut metrics = Metrics::new();
         metrics.add(Count::WarcRecords, 7);
         metrics.outcome(Outcome::Reset);
@@ -186,6 +219,23 @@ mod tests {
         }
         image.push(0);
         assert_eq!(Totals::unpack(&image), None);
+    }
+
+    #[test]
+    fn a_dead_letter_that_was_put_back_counts_once_by_its_last_end() {
+        let figures = |totals: &Totals| {
+            let all = totals.with_run(&Metrics::new());
+            [Count::Pages, Count::UrlsEnded, Count::DeadLetters].map(|count| all.count(count))
+        };
+        let mut totals = Totals::default();
+        totals.ended(Outcome::ServerError, false);
+        totals.revived();
+        assert_eq!(figures(&totals), [0, 0, 0]);
+        totals.ended(Outcome::ServerError, false);
+        assert_eq!(figures(&totals), [0, 1, 1]);
+        totals.revived();
+        totals.ended(Outcome::Fetched, true);
+        assert_eq!(figures(&totals), [1, 1, 0]);
     }
 
     #[test]

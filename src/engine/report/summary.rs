@@ -256,7 +256,9 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
     let all = totals(summary);
     let (count, bytes) = (|kind| count_text(all.count(kind)), |kind| bytes_text(all.count(kind)));
     let took = span_text(Duration::from_millis(all.span_ms));
-    writeln!(out, "\nsince the crawl began, in {} runs of {took} together", all.run_count)?;
+    let runs = counted(all.run_count, "run", "runs");
+    let at_least = if all.cut_short_count > 0 { "at least " } else { "" };
+    writeln!(out, "\nsince the crawl began, in {runs} of {at_least}{took} together")?;
     for (name, figure, remark) in [
         ("pages", count(Count::Pages), String::new()),
         ("requests", count(Count::Requests), String::new()),
@@ -268,12 +270,11 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
         writeln!(out, "{}", format!("  {name:<12}{figure:>14}   {remark}").trim_end())?;
     }
     if all.cut_short_count > 0 {
-        let were = if all.cut_short_count == 1 { "run was" } else { "runs were" };
+        let runs = counted(all.cut_short_count, "run was", "runs were");
         writeln!(
             out,
-            "  {} {were} cut short: pages, ended and dead letters are exact; the other figures\n  \
-             lack what was counted after the last checkpoint of such a run",
-            all.cut_short_count
+            "  {runs} cut short: pages, ended and dead letters are exact; the time and the\n  \
+             other figures lack what came after the last checkpoint of such a run"
         )?;
     }
     Ok(())
@@ -519,10 +520,10 @@ mod tests {
         let (text, object) = (table(&all), json(&all));
         for expected in [
             "  pages                1,000   400/s on 1 core",
-            "since the crawl began, in 3 runs of 62.5 s together",
+            "since the crawl began, in 3 runs of at least 62.5 s together",
             "  pages                1,500\n",
             "  dead letters             3   URLs given up, of these",
-            "1 run was cut short: pages, ended and dead letters are exact",
+            "1 run was cut short: pages, ended and dead letters are exact; the time and the\n",
         ] {
             assert!(text.contains(expected), "{expected} is not in\n{text}");
         }
@@ -532,6 +533,9 @@ mod tests {
             (&object["total"]["runs"], &object["total"]["runs_cut_short"]),
             (&3.into(), &1.into())
         );
+        let whole = Totals { cut_short_count: 0, ..all.earlier.clone() };
+        let whole = table(&Summary { earlier: whole, ..summary(crawled) });
+        assert!(whole.contains("in 3 runs of 62.5 s together"), "{whole}");
         assert!(!table(&summary(crawled)).contains("since the crawl began"));
     }
 

@@ -58,7 +58,10 @@ impl<W: Disk + Clock> Applied<'_, W> {
                 let clocks = this.clocks;
                 this.restored.health.unpack(host, of, &image, |wall| clocks.time_of(wall))
             })?,
-            Entry::Revived(queued) => self.revive(lsn, &queued),
+            Entry::Revived(queued) => {
+                self.restored.count_revived(lsn, self.source);
+                self.revive(lsn, &queued);
+            }
             Entry::Met { origin } => self.meet(&origin)?,
             Entry::RunBegan => self.restored.count_run(lsn, self.source),
             Entry::Begun { .. }

@@ -447,6 +447,13 @@ impl<W: Disk + Clock> Restored<W> {
         }
     }
 
+    /// A dead letter was put back behind the totals of the checkpoint.
+    fn count_revived(&mut self, lsn: u64, source: Source<'_>) {
+        if lsn > self.totals_lsn && source.keeps_totals() {
+            self.totals.revived();
+        }
+    }
+
     /// A run began behind the totals of the checkpoint, and has left none of its own.
     fn count_run(&mut self, lsn: u64, source: Source<'_>) {
         if lsn > self.totals_lsn && source.keeps_totals() {
