@@ -18,7 +18,12 @@ pub fn count_text(count: u64) -> String {
 /// Writes a number and its noun: `one` for one, `many` for any other number. Every message that
 /// counts things uses it, so that none says `1 URLs`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", count_text(count), if count == 1 { one } else { many })
+    format!("{} {}", count_text(count), noun(count, one, many))
+}
+
+/// Returns the noun alone, for tables in which the number has a column of its own.
+pub fn noun<'t>(count: u64, one: &'t str, many: &'t str) -> &'t str {
+    if count == 1 { one } else { many }
 }
 
 #[cfg(test)]

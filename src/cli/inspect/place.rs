@@ -109,6 +109,11 @@ fn refused(path: &Path, error: DirectoryError) -> InspectError {
         DirectoryError::NoCrawl(_) => {
             InspectError::NoCrawl { path, what: "this directory holds no crawl".into() }
         }
+        DirectoryError::ManifestGone(_) => {
+            let what = "the crawl there has lost its MANIFEST.json: `nephila repair DIR --apply` \
+                        restores it from its copy";
+            InspectError::NoCrawl { path, what: what.into() }
+        }
         error => InspectError::NoCrawl { path, what: error.to_string() },
     }
 }

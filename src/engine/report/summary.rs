@@ -2,7 +2,7 @@
 
 use super::cost::PageCosts;
 use super::figures::{bytes_text, latency_text, rate_text, span_text};
-use crate::base::counts::{count_text, counted};
+use crate::base::counts::{count_text, counted, noun};
 use crate::base::escape;
 use crate::crawl::flow::Outcome;
 use crate::crawl::metrics::{Count, Gauges, Metrics, Percentiles, Span, Totals, is_failure};
@@ -189,19 +189,22 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ),
     ];
     if metrics.count(Count::SieveMerges) > 0 {
-        let merges = count(Count::SieveMerges);
-        let deferred = format!("merges, for {}", nouns(Count::UrlsDeferred, "link", "links"));
-        rows.push(("URL seen", merges, deferred));
+        let merges = noun(metrics.count(Count::SieveMerges), "merge", "merges");
+        let links = nouns(Count::UrlsDeferred, "link", "links");
+        rows.push(("URL seen", count(Count::SieveMerges), format!("{merges}, for {links}")));
     }
     if metrics.count(Count::HostsCooled) > 0 {
         let returned = count(Count::HostsReturned);
         let cooled = format!("evicted from RAM, {returned} came back");
         rows.push(("hosts", count(Count::HostsCooled), cooled));
     }
-    if metrics.count(Count::OriginsGivenUp) > 0 {
-        let unasked = count_text(metrics.outcome_count(Outcome::OriginDown));
-        let remark = format!("origins that failed, {unasked} of their URLs not requested");
-        rows.push(("given up", count(Count::OriginsGivenUp), remark));
+    let given_up_count = metrics.count(Count::OriginsGivenUp);
+    if given_up_count > 0 {
+        let origins = noun(given_up_count, "origin", "origins");
+        let unasked = metrics.outcome_count(Outcome::OriginDown);
+        let unasked = counted(unasked, "URL", "URLs");
+        let remark = format!("{origins} that failed, with {unasked} not requested");
+        rows.push(("given up", count_text(given_up_count), remark));
     }
     let given_way = metrics.count(Count::BodiesCut) + metrics.count(Count::BodiesShed);
     if given_way > 0 {
@@ -209,15 +212,19 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let remark = format!("memory was short; {shed} discarded and requested again");
         rows.push(("bodies cut", count(Count::BodiesCut), remark));
     }
-    for (name, kind, remark) in LEFT_OUT {
-        if metrics.count(kind) > 0 {
-            rows.push((name, count(kind), remark.to_owned()));
+    for (name, kind, [one, many], remark) in LEFT_OUT {
+        let left_out_count = metrics.count(kind);
+        if left_out_count > 0 {
+            let remark = format!("{} {remark}", noun(left_out_count, one, many));
+            rows.push((name, count_text(left_out_count), remark));
         }
     }
-    if metrics.count(Count::LinksOverCap) > 0 {
+    let over_cap_count = metrics.count(Count::LinksOverCap);
+    if over_cap_count > 0 {
+        let links = noun(over_cap_count, "link", "links");
         let pages = nouns(Count::PagesOverLinkCap, "page", "pages");
-        let remark = format!("links, of {pages}: see page_link_count_max");
-        rows.push(("left out", count(Count::LinksOverCap), remark));
+        let remark = format!("{links}, of {pages}: see page_link_count_max");
+        rows.push(("left out", count_text(over_cap_count), remark));
     }
     if summary.resident_bytes_peak > 0 {
         rows.push(("memory", bytes_text(summary.resident_bytes_peak), "at most".to_owned()));
@@ -240,13 +247,15 @@ fn write_head(out: &mut String, summary: &Summary) -> std::fmt::Result {
 }
 
 /// What the crawl found and did not fetch, or not completely.
-const LEFT_OUT: [(&str, Count, &str); 5] = [
-    ("dead letters", Count::DeadLetters, "URLs given up: listed in requests/dead-*.log"),
-    ("outside", Count::LinksOutside, "links outside of `stay`, too deep or nofollow"),
-    ("no URLs", Count::LinksRefused, "links that are no http or https URLs"),
-    ("dropped", Count::UrlsDropped, "URLs beyond a limit"),
-    ("trapped", Count::UrlsTrapped, "URLs that look like traps, not followed"),
+const LEFT_OUT: [(&str, Count, [&str; 2], &str); 5] = [
+    ("dead letters", Count::DeadLetters, URLS, "given up: listed in requests/dead-*.log"),
+    ("outside", Count::LinksOutside, LINKS, "outside of `stay`, too deep or nofollow"),
+    ("no URLs", Count::LinksRefused, LINKS, "without a usable http or https URL"),
+    ("dropped", Count::UrlsDropped, URLS, "beyond a limit"),
+    ("trapped", Count::UrlsTrapped, URLS, "in what looks like a trap, not followed"),
 ];
+const URLS: [&str; 2] = ["URL", "URLs"];
+const LINKS: [&str; 2] = ["link", "links"];
 
 /// Writes the totals of all runs, if there were runs before this one.
 fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
@@ -255,6 +264,7 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
     }
     let all = totals(summary);
     let (count, bytes) = (|kind| count_text(all.count(kind)), |kind| bytes_text(all.count(kind)));
+    let urls = |kind| noun(all.count(kind), "URL", "URLs");
     let took = span_text(Duration::from_millis(all.span_ms));
     let runs = counted(all.run_count, "run", "runs");
     let at_least = if all.cut_short_count > 0 { "at least " } else { "" };
@@ -264,8 +274,12 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
         ("requests", count(Count::Requests), String::new()),
         ("received", bytes(Count::BytesReceived), format!("{} stored", bytes(Count::BytesStored))),
         ("new URLs", count(Count::UrlsNew), String::new()),
-        ("ended", count(Count::UrlsEnded), "URLs that are done with".to_owned()),
-        ("dead letters", count(Count::DeadLetters), "URLs given up, of these".to_owned()),
+        ("ended", count(Count::UrlsEnded), format!("{} done with", urls(Count::UrlsEnded))),
+        (
+            "dead letters",
+            count(Count::DeadLetters),
+            format!("{} given up, of these", urls(Count::DeadLetters)),
+        ),
     ] {
         writeln!(out, "{}", format!("  {name:<12}{figure:>14}   {remark}").trim_end())?;
     }
@@ -273,8 +287,8 @@ fn write_totals(out: &mut String, summary: &Summary) -> std::fmt::Result {
         let runs = counted(all.cut_short_count, "run was", "runs were");
         writeln!(
             out,
-            "  {runs} cut short: pages, ended and dead letters are exact; the time and the\n  other \
-             figures lack what came after the last checkpoint of such a run"
+            "  {runs} cut short: pages, ended and dead letters are exact; the time and the\n  \
+             other figures lack what came after the last checkpoint of such a run"
         )?;
     }
     Ok(())
@@ -511,6 +525,24 @@ mod tests {
     }
 
     #[test]
+    fn one_thing_of_each_kind_has_the_singular() {
+        let one = summary(|metrics| Count::ALL.iter().for_each(|kind| metrics.add(*kind, 1)));
+        let text = table(&Summary { earlier: Totals { run_count: 1, ..Totals::default() }, ..one });
+        for expected in [
+            "0.4/s on 1 core",
+            "1 link known",
+            "reused 1 time\n",
+            "     1   URL given up: listed",
+            "     1   link outside of `stay`",
+            "     1   origin that failed",
+            "     1   link, of 1 page: see",
+            "     1   URL done with",
+        ] {
+            assert!(text.contains(expected), "{expected} is not in\n{text}");
+        }
+    }
+
+    #[test]
     fn a_resumed_crawl_tells_its_own_figures_and_those_of_all_runs() {
         let mut earlier = Totals { run_count: 2, cut_short_count: 1, ..Totals::default() };
         earlier.span_ms = 60_000;
@@ -630,7 +662,7 @@ mod tests {
             (0..40).for_each(|_| metrics.outcome(Outcome::OriginDown));
         });
         let text = table(&gone);
-        assert!(text.contains("2   origins that failed, 40 of their URLs not requested"), "{text}");
+        assert!(text.contains("2   origins that failed, with 40 URLs not requested"), "{text}");
         assert_eq!(json(&gone)["origins_given_up"], 2);
         assert!(given_up(&gone).unwrap().starts_with("2 origins were given up"));
         assert_eq!(failure(&gone), None);

@@ -6,7 +6,7 @@
 
 use super::verdict::by_status;
 use crate::base::Time;
-use crate::crawl::fetch::{Answer, Sink};
+use crate::crawl::fetch::Answer;
 use crate::crawl::flow::Outcome;
 use crate::crawl::frontier::{HostId, Queued};
 use crate::crawl::resolve::RobotsVersion;

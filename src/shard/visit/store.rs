@@ -23,7 +23,7 @@ struct Judged {
 
 impl<W: World> Shard<W> {
     /// Stores a response; says where.
-    pub(in crate::shard) async fn store_page(
+    pub(super) async fn store_page(
         &self,
         url: &Url,
         answer: &mut Answer,
@@ -70,7 +70,7 @@ impl<W: World> Shard<W> {
     }
 
     /// Stores a robots.txt: as it came, no question asked.
-    pub(in crate::shard) async fn store_plainly(&self, url: &Url, answer: &Answer) {
+    pub(super) async fn store_plainly(&self, url: &Url, answer: &Answer) {
         if answer.head.is_none() {
             return;
         }
@@ -82,7 +82,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    pub(in crate::shard) async fn write(
+    async fn write(
         &self,
         url: &Url,
         answer: &Answer,
@@ -129,12 +129,7 @@ impl<W: World> Shard<W> {
         Ok(position)
     }
 
-    pub(in crate::shard) async fn known_payload(
-        &self,
-        url: &Url,
-        answer: &Answer,
-        digest: Sha1,
-    ) -> Option<Original> {
+    async fn known_payload(&self, url: &Url, answer: &Answer, digest: Sha1) -> Option<Original> {
         let original = Original { url: url.as_str().into(), at_seconds: answer.at.unix_seconds() };
         let asked = self.sameness.payload(&digest, original, &mut self.out());
         if asked.is_elsewhere() {
@@ -143,7 +138,7 @@ impl<W: World> Shard<W> {
         asked.known().await
     }
 
-    pub(in crate::shard) async fn near_page(&self, simhash: u64, url: &Url) -> Option<u64> {
+    async fn near_page(&self, simhash: u64, url: &Url) -> Option<u64> {
         let asked = self.sameness.near(simhash, self.trail_step(url), &mut self.out());
         if asked.is_elsewhere() {
             self.kit.wake.poke();
