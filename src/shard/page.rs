@@ -147,8 +147,12 @@ impl<W: World, O: Outbox<Mail>, C: Outbox<Notice>> Shard<W, O, C> {
         }
     }
 
-    /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed.
+    /// The store takes no more, and not for want of a disk ([`super::pause`]): it is closed. That
+    /// is no failure once the shard has ended and closes its files itself.
     pub(super) fn store_failed(&self, error: StoreError) {
+        if self.ended.get() && error == StoreError::Closed {
+            return;
+        }
         self.draining.set(true);
         self.notice(Notice::StoreFailed { shard: self.index, error });
     }
