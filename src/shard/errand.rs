@@ -325,3 +325,20 @@ impl Sink for RobotsSink {
         self.failed = decoder.push(piece, &mut keep).err();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_robots_txts_that_have_moved_no_more_are_kept_than_the_bound_says() {
+        let mut errands = Errands::default();
+        let target = Url::parse("http://host.test/rules").expect("a URL");
+        let mut moves = |number: usize| {
+            errands.move_to(&format!("http://host{number}.test"), target.clone(), 1)
+        };
+        assert!((0..limits::ERRAND_COUNT_MAX).all(&mut moves));
+        assert!(!moves(limits::ERRAND_COUNT_MAX), "there is no room for it");
+        assert!(moves(0), "one that has a place keeps it");
+    }
+}
