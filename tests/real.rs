@@ -157,8 +157,8 @@ fn a_robots_txt_that_moved_to_another_host_is_found_and_obeyed() {
 }
 
 #[test]
-fn a_robots_txt_that_redirects_for_ever_lets_nothing_be_fetched() {
+fn a_robots_txt_that_redirects_to_itself_lets_nothing_be_fetched() {
     let asked = crawl_with_moved_robots(|_| "/robots.txt".into());
     assert!(asked.iter().all(|path| path == "/robots.txt"), "{asked:?}");
-    assert_eq!(asked.len() % 6, 0, "the first request and five redirects, each time");
+    assert_eq!(asked.len(), 4, "each try is one request, for it leads nowhere");
 }

@@ -218,7 +218,7 @@ mod tests {
             b"\xef\xbb\xbf# seeds\n\n  HTTP://A.example:80/x?b=1&a=2#frag \r\n\
               http://b.example/ # why\n#http://c.example/\nhttp://d.example/#/app",
         );
-        let expected = ["http://a.example/x?a=2&b=1", "http://b.example/", "http://d.example/"];
+        let expected = ["http://a.example/x?b=1&a=2", "http://b.example/", "http://d.example/"];
         assert_eq!(urls(&seeds), expected);
         assert_eq!(seeds.problem_count(), 0);
     }

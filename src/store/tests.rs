@@ -474,7 +474,8 @@ fn the_request_log_goes_on_behind_its_last_whole_line() {
          fetched 25000 42"
     );
     assert!(lines[3].contains(" - G%0AT ") && lines[3].contains(" - robots_denied "));
-    assert_eq!(lines.len(), 4);
+    assert!(lines[4].starts_with("# end "), "it was closed");
+    assert_eq!(lines.len(), 5);
 }
 
 #[test]
@@ -500,7 +501,8 @@ fn the_request_log_waits_for_a_slow_disk_and_loses_nothing() {
     }
     world.run(log.close()).unwrap();
     let text = world.bytes("requests/shard-00.log");
-    assert_eq!(memchr::memchr_iter(b'\n', &text).count(), written + 2);
+    // The start, the line that waited and the end.
+    assert_eq!(memchr::memchr_iter(b'\n', &text).count(), written + 3);
 }
 
 #[test]
@@ -520,7 +522,8 @@ fn the_request_log_keeps_its_lines_while_the_disk_fails() {
     let text = String::from_utf8(world.bytes("requests/shard-00.log")).unwrap();
     let (start, lines) = text.split_once('\n').unwrap();
     assert!(start.starts_with("# start "));
-    assert_eq!(lines.lines().count(), 4);
+    let (lines, end) = lines.split_at(lines.find("# end ").expect("it was closed"));
+    assert_eq!((lines.lines().count(), end.lines().count()), (4, 1));
     assert!(lines.lines().all(|line| line.starts_with("12345 ") && line.ends_with(" 42")));
 }
 
@@ -537,7 +540,9 @@ fn the_request_log_says_from_where_on_a_failed_sync_proves_nothing() {
     world.run(log.recover()).unwrap();
     world.run(log.close()).unwrap();
     let text = String::from_utf8(world.bytes("requests/shard-00.log")).unwrap();
-    assert!(text.ends_with(&format!(" 42\n# unproven {proven}\n")), "{text}");
+    let (lines, end) = text.split_at(text.find("# end ").expect("it was closed"));
+    assert!(lines.ends_with(&format!(" 42\n# unproven {proven}\n")), "{text}");
+    assert_eq!(end.lines().count(), 1, "{text}");
 }
 
 #[test]

@@ -327,8 +327,8 @@ impl<S: Sieve, X: Default> Frontier<S, X> {
         }
     }
 
-    /// Hosts whose next URLs were asked for and will not come: they gave way to better ones. Whoever
-    /// waits for them asks again, and finds what is left.
+    /// Hosts whose next URLs were asked for and will not come: they gave way to better ones.
+    /// Whoever waits for them asks again, and finds what is left.
     pub fn take_unread(&mut self) -> Vec<HostId> {
         std::mem::take(&mut self.tails.unread)
     }
