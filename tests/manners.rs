@@ -118,6 +118,20 @@ fn a_robots_txt_that_redirects_nowhere_or_to_itself_is_asked_for_as_one_that_fai
     }
 }
 
+/// The server says nothing of its rules by that: it is up, and they are asked for again.
+#[test]
+fn a_robots_txt_that_is_lost_with_a_kept_connection_is_asked_for_again_over_a_new_one() {
+    let moved = "HTTP/1.1 301 Moved\r\nLocation: /rules\r\nContent-Length: 0\r\n\r\n";
+    let seen = crawl(&["http://10.0.0.1/a"], settings(), |asked| match asked.path.as_str() {
+        "/robots.txt" => Act::Keep(moved.to_owned()),
+        "/rules" => body("200 OK", "User-agent: *\nDisallow: /no"),
+        _ => page(&["/b", "/no"]),
+    });
+    let paths: Vec<&str> = seen.iter().map(|(.., asked)| asked.path.as_str()).collect();
+    assert_eq!(paths, ["/robots.txt", "/rules", "/rules", "/a", "/b"]);
+    assert!(seconds(&seen)[3] < 10, "without an unreachable one's patience: {:?}", seconds(&seen));
+}
+
 #[test]
 fn rfc_9309_2_3_1_2_five_redirects_across_hosts_are_followed_and_a_sixth_is_not() {
     for (hops, fetched) in [(5, true), (6, false)] {

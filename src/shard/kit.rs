@@ -79,8 +79,13 @@ impl<W: World> Kit<W> {
         Clocks::of(&self.world, self.plan.settings.crawl_delay_ms_max)
     }
 
-    /// The shard comes to its end: a file takes no more, and waiting for the disk would not help.
+    /// The shard comes to its end: a file takes no more, and waiting for the disk would not help. A
+    /// store that is closed is no failure once the shard has ended, because it closes its files
+    /// itself then.
     pub fn store_failed(&self, error: StoreError) {
+        if self.life.is_ended() && error == StoreError::Closed {
+            return;
+        }
         self.life.drain();
         self.notice(Notice::StoreFailed { shard: self.index, error });
     }

@@ -3,9 +3,12 @@
 
 use super::anywhere::{crash, plan};
 use super::judged::{self, crash_after};
+use super::scripted::{self, page, serve};
+use super::support::{self, url};
 use nephila::base::HashKey;
 use nephila::base::limits::JOURNAL_PENDING_BYTES_MAX;
-use nephila::crawl::flow::{Command, Mail, ShardIndex};
+use nephila::crawl::config::Settings;
+use nephila::crawl::flow::{Candidate, Class, Command, Mail, ShardIndex, Trail, Via};
 use nephila::io::sim::{DiskOperation, Sim, SimOutbox, Trouble};
 use nephila::io::{DiskError, Inbox, Outbox, Spawn};
 use nephila::lab::sim::crawl::{DNS, Servers};
@@ -130,4 +133,48 @@ fn a_shard_that_cannot_begin_leaves_no_task() {
     assert!(matches!(ended, Err(ShardError::Journal(_))), "the disk refused");
     sim.run_until(sim.now() + Duration::from_secs(60)).expect("an end");
     assert_eq!(sim.task_count(), before, "tasks of the ended shard are left");
+}
+
+/// Pages come in while the files of a shard that was halted are being closed. They stay open for
+/// the next start, as whatever is under way does; that the store takes them no more is no failure.
+#[test]
+fn a_shard_that_is_halted_amid_visits_does_not_say_that_its_store_has_failed() {
+    for late_ms in (0..200).step_by(10) {
+        let sim = Sim::new(late_ms);
+        let _seen = serve(&sim, |asked| match asked.path.as_str() {
+            "/robots.txt" => scripted::body("404 Not Found", ""),
+            _ => page(&["/a", "/b", "/c"]),
+        });
+        let seeds: Vec<Candidate> = (0..250).map(seed).collect();
+        let settings = Settings { delay_ms: 20, ..support::settings() };
+        let plan = CrawlPlan { settings, ..judged::plan(1) };
+        let alone =
+            Plan { past: None, ..shard_plan(&plan, 1, Past { generation: 0, shard_count: 1 }, 1) };
+        let (mail, inbox) = sim.mailbox::<Mail>(8);
+        let (control, notices) = sim.mailbox::<Notice>(4_096);
+        let nobody: Vec<Option<SimOutbox<Mail>>> = vec![None];
+        let world = sim.world(0);
+        sim.world(0).spawn(async move {
+            let ended = shard::run(world, ShardIndex(0), alone, inbox, nobody, control).await;
+            assert!(ended.is_ok(), "the disk is sound");
+        });
+        let told = |command| assert!(mail.try_send(Mail::Command(command)).is_ok());
+        told(Command::Open);
+        told(Command::Seeds(seeds));
+        sim.run_until(sim.now() + Duration::from_millis(300 + late_ms)).expect("no spin");
+        told(Command::Halt);
+        sim.run_until(sim.now() + Duration::from_secs(60)).expect("an end");
+        let notices: Vec<Notice> = std::iter::from_fn(|| notices.try_receive()).collect();
+        assert!(!notices.is_empty(), "it was there");
+        let failure = notices.iter().find_map(|notice| match notice {
+            Notice::StoreFailed { error, .. } => Some(error),
+            _ => None,
+        });
+        assert_eq!(failure, None, "halted after {} ms", 300 + late_ms);
+    }
+}
+
+fn seed(number: u8) -> Candidate {
+    let url = url(&format!("http://10.0.1.{number}/"));
+    Candidate { url, depth: 0, class: Class::High, via: Via::Seed, trail: Trail::default() }
 }

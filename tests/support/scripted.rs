@@ -32,6 +32,8 @@ pub type Seen = Rc<RefCell<Vec<Asked>>>;
 pub enum Act {
     /// Sends this after a while, and closes the connection.
     Say(String, Duration),
+    /// Sends this, keeps the connection, and closes it without an answer at the next request.
+    Keep(String),
     /// Sends this and nothing more, and keeps the connection open until the client closes it.
     Stall(Vec<u8>),
     /// Closes the connection at once.
@@ -72,22 +74,17 @@ fn serve_at(sim: &Sim, at: IpAddr, log: Seen, script: Rc<dyn Fn(&Asked) -> Act>)
         while let Ok(mut stream) = listener.accept().await {
             let (log, script, world) = (log.clone(), script.clone(), host.clone());
             host.spawn(async move {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    match stream.receive(Time::NEVER).await {
-                        Ok(Some(chunk)) => head.extend_from_slice(&chunk),
-                        _ => return,
-                    }
-                }
-                let head = String::from_utf8(head).expect("text");
-                let path = head.split(' ').nth(1).expect("a target").to_owned();
-                let asked = Asked { at: world.now(), to: stream.local().ip(), path, head };
+                let Some(asked) = next(&mut stream, &world).await else { return };
                 log.borrow_mut().push(asked.clone());
                 // A client that has closed the connection does not need the rest.
                 match script(&asked) {
                     Act::Say(text, after) => {
                         world.sleep_until(asked.at + after).await;
                         let _ = stream.send(text.into_bytes(), Time::NEVER).await;
+                    }
+                    Act::Keep(text) => {
+                        let _ = stream.send(text.into_bytes(), Time::NEVER).await;
+                        log.borrow_mut().extend(next(&mut stream, &world).await);
                     }
                     Act::Stall(bytes) => {
                         let _ = stream.send(bytes, Time::NEVER).await;
@@ -98,4 +95,18 @@ fn serve_at(sim: &Sim, at: IpAddr, log: Seen, script: Rc<dyn Fn(&Asked) -> Act>)
             });
         }
     });
+}
+
+/// The next request of a connection, if one comes.
+async fn next<S: Stream>(stream: &mut S, clock: &impl Clock) -> Option<Asked> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.receive(Time::NEVER).await {
+            Ok(Some(chunk)) => head.extend_from_slice(&chunk),
+            _ => return None,
+        }
+    }
+    let head = String::from_utf8(head).expect("text");
+    let path = head.split(' ').nth(1).expect("a target").to_owned();
+    Some(Asked { at: clock.now(), to: stream.local().ip(), path, head })
 }
