@@ -1,8 +1,8 @@
 //! Names the commit that is built, for `nephila --version`.
 //!
-//! A packaged crate has the commit in `.cargo_vcs_info.json`; a repository is asked by `git`. Without
-//! both, the version stands alone. A debug build does not ask: every test binary would be built again
-//! after each commit.
+//! A packaged crate has the commit in `.cargo_vcs_info.json`; a repository is asked by `git`.
+//! Without both, the version stands alone. A debug build does not ask: every test binary would be
+//! built again after each commit.
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Who may fetch how many pages more, under `max_pages`: the control thread's desk. What a shard does
-//! with its share is in `slots`.
+//! Who may fetch how many pages more, under `max_pages`: the control thread's desk. What a shard
+//! does with its share is in `slots`.
 //!
 //! Every page that the crawl may still have is in one of four places: here, on its way, with a
 //! shard that has not spent it, or with a visit. A visit that brings no page gives it back to its

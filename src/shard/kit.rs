@@ -1,5 +1,5 @@
-//! What every service and every step of a shard uses: its world, its plan, its counters, and the way
-//! to the control thread. Belongs to one core.
+//! What every service and every step of a shard uses: its world, its plan, its counters, and the
+//! way to the control thread. Belongs to one core.
 
 use super::image::Clocks;
 use super::lifecycle::Lifecycle;
@@ -64,8 +64,8 @@ impl<W: World> Kit<W> {
         });
     }
 
-    /// Tells the control thread; false if its mailbox was full. It reads fast: the next report makes
-    /// a lost one good, the next round a lost pulse.
+    /// Tells the control thread; false if its mailbox was full. It reads fast: the next report
+    /// makes a lost one good, the next round a lost pulse.
     pub fn notice(&self, notice: Notice) -> bool {
         let is_taken = self.control.try_send(notice).is_ok();
         if !is_taken {

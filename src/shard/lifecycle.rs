@@ -67,8 +67,8 @@ impl Lifecycle {
         self.phase.get() == Phase::Ended
     }
 
-    /// Ends every task that is raced against [`Lifecycle::over`]: nothing of the shard is wanted any
-    /// more.
+    /// Ends every task that is raced against [`Lifecycle::over`]: nothing of the shard is wanted
+    /// any more.
     pub(super) fn finish(&self) {
         self.end();
         self.over.rise(1);

@@ -1,5 +1,5 @@
-//! What a visit uses to reach a server: names, connections, decoders. Stages with a state of their own;
-//! nothing else of the shard touches them but to count and to close.
+//! What a visit uses to reach a server: names, connections, decoders. Stages with a state of their
+//! own; nothing else of the shard touches them but to count and to close.
 
 use super::kit::Kit;
 use crate::crawl::fetch::{Client, Timeouts, TlsError, TlsPolicy};

@@ -1,4 +1,5 @@
-//! The shard's counters and spans, shared by its services. Each call borrows them for one statement.
+//! The shard's counters and spans, shared by its services. Each call borrows them for one
+//! statement.
 
 use crate::crawl::flow::Outcome;
 use crate::crawl::metrics::{Count, Metrics, Span};

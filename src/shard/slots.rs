@@ -1,8 +1,8 @@
 //! What a visit takes from its shard before it begins: a fetch slot, and a page of the page limit.
 //!
 //! Owns how many visits are under way, and this shard's share of `max_pages` ([`super::BudgetDesk`]
-//! deals it out). A [`VisitSlot`] and a [`PageBudget`] cannot be copied: a visit gives both back, or
-//! spends the page, on every way through the code. Belongs to one core.
+//! deals it out). A [`VisitSlot`] and a [`PageBudget`] cannot be copied: a visit gives both back,
+//! or spends the page, on every way through the code. Belongs to one core.
 
 use crate::base::owed::{Ledger, Owed};
 use std::cell::Cell;
@@ -104,8 +104,8 @@ impl Slots {
         }
     }
 
-    /// Sends back by `send` what no visit has taken, if it was called in. Another shard may have the
-    /// turn at an address where all hosts of this one wait in line.
+    /// Sends back by `send` what no visit has taken, if it was called in. Another shard may have
+    /// the turn at an address where all hosts of this one wait in line.
     pub(super) fn return_budget(&self, send: impl FnOnce(u64) -> bool) {
         let Some(budget) = self.budget.as_ref().filter(|budget| budget.get() > 0) else { return };
         if self.is_budget_called_in.get() {

@@ -84,7 +84,8 @@ fn serve_at(sim: &Sim, at: IpAddr, log: Seen, script: Rc<dyn Fn(&Asked) -> Act>)
                     }
                     Act::Keep(text) => {
                         let _ = stream.send(text.into_bytes(), Time::NEVER).await;
-                        log.borrow_mut().extend(next(&mut stream, &world).await);
+                        let asked = next(&mut stream, &world).await;
+                        log.borrow_mut().extend(asked);
                     }
                     Act::Stall(bytes) => {
                         let _ = stream.send(bytes, Time::NEVER).await;

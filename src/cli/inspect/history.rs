@@ -43,7 +43,6 @@ struct History {
 }
 
 /// Answers with the history of the URL in `text`.
-
 pub fn history(place: &Place, text: &str, manner: Manner) -> Result<String, InspectError> {
     let url = place.url(text)?;
     let owner = place.shard_of(&url)?;

@@ -209,8 +209,8 @@ impl File for RingFile {
     }
 }
 
-/// Says why a direct write of `wanted` bytes failed, and what to do. A full disk shows itself either
-/// by an error, or by a write that ends early without one.
+/// Says why a direct write of `wanted` bytes failed, and what to do. A full disk shows itself
+/// either by an error, or by a write that ends early without one.
 fn direct_failure_text(wanted: usize, result: i32) -> String {
     match (usize::try_from(result), DiskError::of_system(result.saturating_neg())) {
         (Ok(written), _) => format!(

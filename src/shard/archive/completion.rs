@@ -106,8 +106,8 @@ impl Completion {
 
 impl<W: World> Archive<W> {
     /// Takes a URL that has come to its end, while its record and its links are on their way to the
-    /// disk. `batch` is the last batch of URL seen in which a link of it may wait. Without a journal
-    /// nothing is waited for, and the URL comes back as complete.
+    /// disk. `batch` is the last batch of URL seen in which a link of it may wait. Without a
+    /// journal nothing is waited for, and the URL comes back as complete.
     pub(in crate::shard) fn end(&self, end: End, batch: u64) -> Option<End> {
         let Some(journal) = &self.journal else { return Some(end) };
         let own = &self.completion;

@@ -2,10 +2,10 @@
 //! journal, and the books of checkpoints.
 //!
 //! Owns the shard's files but for those of URL seen and of the queues. In: pages, requests, dead
-//! letters, journal entries, URLs that have come to their end. Out: positions of records, URLs whose
-//! end is durable, and what of other shards' links is durable. Invariant: no page is counted and no
-//! URL ends before its record and its links are durable. Belongs to one core; its calls wait for
-//! the disk, so its state lies in cells and no borrow is held across a wait.
+//! letters, journal entries, URLs that have come to their end. Out: positions of records, URLs
+//! whose end is durable, and what of other shards' links is durable. Invariant: no page is counted
+//! and no URL ends before its record and its links are durable. Belongs to one core; its calls wait
+//! for the disk, so its state lies in cells and no borrow is held across a wait.
 
 mod checkpoint_books;
 mod completion;
@@ -144,7 +144,8 @@ impl<W: World> Archive<W> {
         self.store.file_count()
     }
 
-    /// What the crawl has amounted to: this run, of which `run` are the counters, with those before.
+    /// What the crawl has amounted to: this run, of which `run` are the counters, with those
+    /// before.
     fn totals_with(&self, run: &Metrics) -> Totals {
         let mut totals = self.totals.borrow().clone();
         totals.add_run(run);

@@ -1,11 +1,11 @@
 //! From found URLs to hosts that may be visited: the frontier with URL seen and the queues on disk,
 //! the memo of links, and what sitemaps may list.
 //!
-//! Owns every URL that is known and not yet ended. In: seeds, links, redirects, listed URLs, parcels
-//! of other shards. Out: hosts and URLs for visits; journal entries of what was queued, and links for
-//! other shards, by an [`Out`]. Invariants: a URL is either queued, waits for another try, or is
-//! open; a link to another shard's host never touches this frontier. No I/O and no clock of its own;
-//! belongs to one core.
+//! Owns every URL that is known and not yet ended. In: seeds, links, redirects, listed URLs,
+//! parcels of other shards. Out: hosts and URLs for visits; journal entries of what was queued, and
+//! links for other shards, by an [`Out`]. Invariants: a URL is either queued, waits for another
+//! try, or is open; a link to another shard's host never touches this frontier. No I/O and no clock
+//! of its own; belongs to one core.
 
 pub mod link_desk;
 mod link_memo;

@@ -1,5 +1,5 @@
-//! A lane of jobs that the disk does beside the fetches: how many are under way, what is waited for,
-//! and what happens when the disk refuses one. URL seen and the queues on disk have one each.
+//! A lane of jobs that the disk does beside the fetches: how many are under way, what is waited
+//! for, and what happens when the disk refuses one. URL seen and the queues on disk have one each.
 //!
 //! In: jobs that begin and end. Out: wake-ups for the task that starts jobs and for those that wait
 //! for their ends. Belongs to one core.

@@ -1,11 +1,12 @@
-//! Who may be asked when: turns at addresses and domains, delays, the health of origins, robots.txt.
+//! Who may be asked when: turns at addresses and domains, delays, the health of origins,
+//! robots.txt.
 //!
-//! Owns what politeness needs beside the frontier's own record of a host ([`Pace`], which the caller
-//! lends): the lines at the addresses and domains of this shard, the origins that fail, the rules of
-//! robots.txt, and the errands for robots.txt files that were redirected here. In: what came of each
-//! request, turns that other shards want or return. Out: times, turns, verdicts, journal entries and
-//! letters. Invariants: a line has one holder, and no page is cleared while the robots.txt of its
-//! origin is unknown. No I/O and no clock of its own; belongs to one core.
+//! Owns what politeness needs beside the frontier's own record of a host ([`Pace`], which the
+//! caller lends): the lines at the addresses and domains of this shard, the origins that fail, the
+//! rules of robots.txt, and the errands for robots.txt files that were redirected here. In: what
+//! came of each request, turns that other shards want or return. Out: times, turns, verdicts,
+//! journal entries and letters. Invariants: a line has one holder, and no page is cleared while the
+//! robots.txt of its origin is unknown. No I/O and no clock of its own; belongs to one core.
 
 mod errands;
 mod health;
@@ -245,8 +246,8 @@ impl Manners {
         next
     }
 
-    /// Books what a request says of its origin. If its breaker has opened, the host's URLs are to be
-    /// asked for in another order: a random number says which.
+    /// Books what a request says of its origin. If its breaker has opened, the host's URLs are to
+    /// be asked for in another order: a random number says which.
     pub(super) fn book(
         &mut self,
         asked: Asked<'_>,
@@ -425,8 +426,8 @@ impl Manners {
         RobotsEnd::Known((*next).max(*seen_by + self.delay(asked.url, asked.pace)))
     }
 
-    /// Books that a robots.txt cannot be had. Returns when the URL that needs it may be tried again,
-    /// and what [`Manners::book`] does.
+    /// Books that a robots.txt cannot be had. Returns when the URL that needs it may be tried
+    /// again, and what [`Manners::book`] does.
     pub(super) fn robots_failed(
         &mut self,
         asked: Asked<'_>,

@@ -40,8 +40,6 @@ fn manners() -> Manners {
     Manners::new(&kit, Health::default(), RobotsCache::new("nephila", second, second))
 }
 
-const HOST: HostId = HostId(3);
-
 fn url(number: u32) -> Url {
     Url::parse(&format!("http://host{number}.test/page")).expect("a URL")
 }
@@ -60,9 +58,8 @@ fn own_place(manners: &Manners) -> (IpAddr, String) {
 #[test]
 fn of_robots_txts_that_have_moved_no_more_are_kept_than_the_bound_says() {
     let mut manners = manners();
-    let mut moves = |number: usize| {
-        manners.move_robots(&format!("http://host{number}.test"), url(1), 1)
-    };
+    let mut moves =
+        |number: usize| manners.move_robots(&format!("http://host{number}.test"), url(1), 1);
     assert!((0..ERRAND_COUNT_MAX).all(&mut moves));
     assert!(!moves(ERRAND_COUNT_MAX), "there is no room for it");
     assert!(moves(0), "one that has a place keeps it");

@@ -55,8 +55,8 @@ impl TurnLines {
         (self.address_floor, self.domain_floor) = (address_floor, domain_floor);
     }
 
-    /// True: the turn is `wanted`'s now. False: it waits in line, and [`TurnLines::advance`] will name
-    /// it.
+    /// True: the turn is `wanted`'s now. False: it waits in line, and [`TurnLines::advance`] will
+    /// name it.
     pub fn ask(&mut self, place: TurnPlace, wanted: Wanted, now: Time) -> bool {
         let floor = match place {
             TurnPlace::Address(_) => self.address_floor,

@@ -80,7 +80,8 @@ impl<W: World> Shard<W> {
         self.archive.request(&line).await;
     }
 
-    /// Gives turns back; `used_at` is when the server had seen the request, `None` if none was made.
+    /// Gives turns back; `used_at` is when the server had seen the request, `None` if none was
+    /// made.
     pub(super) fn give_back(&self, host: HostId, held: HeldTurns, used_at: Option<Time>) {
         let has_moved = {
             let mut frontier = self.frontier_mut();

@@ -2,8 +2,9 @@
 //!
 //! A sitemap is asked for like a page, through the frontier of the shard that owns its host:
 //! robots, politeness and URL-seen apply, so an index that lists itself finds itself known. What it
-//! lists is routed as links of depth one. Bounds: entries per file ([`crate::proto::sitemap`]), indexes
-//! above a file by its depth, sitemaps and URLs per host by the [`crate::shard::discovery`].
+//! lists is routed as links of depth one. Bounds: entries per file ([`crate::proto::sitemap`]),
+//! indexes above a file by its depth, sitemaps and URLs per host by the
+//! [`crate::shard::discovery`].
 
 use crate::base::limits::SITEMAP_INDEX_DEPTH_MAX;
 use crate::crawl::flow::{Candidate, Class, Trail, Via};

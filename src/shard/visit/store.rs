@@ -1,5 +1,5 @@
-//! A response on its way into the archive: its digest, who stored the same body before, which page is
-//! nearly the same, and its record.
+//! A response on its way into the archive: its digest, who stored the same body before, which page
+//! is nearly the same, and its record.
 
 use crate::crawl::fetch::Answer;
 use crate::crawl::flow::{Original, Outcome};
