@@ -19,6 +19,12 @@ const NEIGHBOURS: &[(&str, &[&str])] =
 const REFEREE: &str = "src/lab/audit/";
 const REFEREE_USES: &[&str] = &["base"];
 
+/// The services of a shard, each a folder.
+const SERVICES: &[&str] = &["discovery", "manners", "archive", "sameness"];
+/// The pace of a host lies in the frontier's record of it, and manners are lent it.
+const SHARED_OF_SERVICES: &[&str] = &["manners::Pace"];
+const SHARD_FIELD_COUNT_MAX: usize = 15;
+
 const LINE_COUNT_MAX: usize = 1_000;
 const LINE_COUNT_ADVISED: usize = 600;
 const COLUMN_COUNT_MAX: usize = 100;
@@ -29,6 +35,8 @@ const RULES: &[Rule] = &[
     rooms_in_order,
     neighbours_apart,
     referee_apart,
+    services_apart,
+    shard_is_small,
     glommio_in_its_place,
     unsafe_in_its_place,
     sizes,
@@ -177,6 +185,99 @@ fn bounds_explained(source: &Source) -> Vec<String> {
         before = line.trim();
     }
     breaches
+}
+
+/// A service of the shard is a type of its own: it names neither the shard nor the steps of a visit,
+/// and of its neighbours only what all of them share.
+fn services_apart(source: &Source) -> Vec<String> {
+    let Some(rest) = source.path.strip_prefix("src/shard/") else { return Vec::new() };
+    let Some((service, _)) = rest.split_once('/').filter(|(name, _)| SERVICES.contains(name))
+    else {
+        return Vec::new();
+    };
+    let mut breaches = lines_with_word(source, "Shard", "a service does not know the shard");
+    breaches.extend(lines_with_word(source, "visit", "a service does not know the visit"));
+    for other in SERVICES.iter().filter(|other| **other != service) {
+        for (line, text) in source.code.lines().enumerate() {
+            let names = |path: &str| text.contains(&format!("{path}{other}::"));
+            let is_named = names("shard::") || names("super::") || names("super::super::");
+            let is_shared = SHARED_OF_SERVICES.iter().any(|shared| text.contains(shared));
+            if is_named && !is_shared {
+                breaches.push(source.breach(line, format!("`{service}` may not use `{other}`")));
+            }
+        }
+    }
+    breaches
+}
+
+/// The shard's type stays a list of services and of what joins them.
+fn shard_is_small(source: &Source) -> Vec<String> {
+    let Some(at) = source.code.find("struct Shard<W: World> {") else { return Vec::new() };
+    let body = &source.code[at..];
+    let body = &body[..body.find("\n}").unwrap_or(body.len())];
+    let field_count = body.lines().filter(|line| line.trim_end().ends_with(',')).count();
+    if field_count <= SHARD_FIELD_COUNT_MAX {
+        return Vec::new();
+    }
+    vec![source.breach(0, format!("the shard has {field_count} fields: give them to a service"))]
+}
+
+/// The files of the shard whose methods call each other in a circle. A file's methods are those of
+/// its `impl ... Shard<W>`; a call is that of a method by its name on the shard.
+fn circles_of_files(sources: &[Source]) -> Vec<String> {
+    let of_shard: Vec<&Source> =
+        sources.iter().filter(|source| source.path.starts_with("src/shard/")).collect();
+    let defined: Vec<Vec<String>> =
+        of_shard.iter().map(|source| methods_of_shard(source)).collect();
+    let calls = |from: usize, to: usize| {
+        let is_called = |name: &String| {
+            let owners = ["self", "shard", "visiting"];
+            owners.iter().any(|owner| has_call(&of_shard[from].code, owner, name))
+        };
+        from != to && defined[to].iter().any(is_called)
+    };
+    let count = of_shard.len();
+    let mut reaches = vec![vec![false; count]; count];
+    for from in 0..count {
+        for to in 0..count {
+            reaches[from][to] = calls(from, to);
+        }
+    }
+    for middle in 0..count {
+        for from in 0..count {
+            for to in 0..count {
+                reaches[from][to] |= reaches[from][middle] && reaches[middle][to];
+            }
+        }
+    }
+    let in_circle = (0..count).filter(|file| reaches[*file][*file]);
+    in_circle.map(|file| format!("{} calls itself in a circle", of_shard[file].path)).collect()
+}
+
+fn methods_of_shard(source: &Source) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut is_inside = false;
+    for line in source.code.lines() {
+        is_inside |= line.starts_with("impl<W: World> Shard<W> {");
+        is_inside &= line != "}";
+        if is_inside
+            && line.starts_with("    ")
+            && !line.starts_with("     ")
+            && let Some((_, rest)) = line.split_once("fn ")
+        {
+            names.push(first_word(rest).to_owned());
+        }
+    }
+    names
+}
+
+fn has_call(code: &str, owner: &str, method: &str) -> bool {
+    let plain = format!("{owner}.{method}(");
+    let cloned = format!("{owner}.clone().{method}(");
+    let starts_word = |at: usize| {
+        !code[..at].ends_with(|letter: char| letter.is_alphanumeric() || "_.".contains(letter))
+    };
+    [plain, cloned].iter().any(|call| code.match_indices(call).any(|(at, _)| starts_word(at)))
 }
 
 // --- Looking ------------------------------------------------------------------------------------
@@ -369,6 +470,48 @@ fn a_referee_that_uses_the_crawler_is_found() {
     assert!(breaks("src/lab/audit/mod.rs", "use crate::lab::web::Web;"));
     assert!(!breaks("src/lab/audit/mod.rs", "use crate::{base::Time, lab::audit::Stop};"));
     assert!(!breaks("src/lab/web/log.rs", "use crate::proto::url::Url;"));
+}
+
+#[test]
+fn a_service_that_knows_the_shard_or_its_neighbour_is_found() {
+    let breaks = |path, text| breaks(services_apart, path, text);
+    assert!(breaks("src/shard/manners/mod.rs", "use super::Shard;"));
+    assert!(breaks("src/shard/archive/mod.rs", "use crate::shard::visit::verdict::NextStep;"));
+    assert!(breaks("src/shard/archive/mod.rs", "use crate::shard::manners::Health;"));
+    assert!(breaks("src/shard/discovery/mod.rs", "use super::archive::Archive;"));
+    assert!(!breaks("src/shard/discovery/mod.rs", "use super::manners::Pace;"));
+    assert!(!breaks("src/shard/archive/mod.rs", "use crate::shard::kit::Kit; // Shard"));
+    assert!(!breaks("src/shard/visit/mod.rs", "use super::{Shard, archive::End};"));
+}
+
+#[test]
+fn a_shard_that_grows_again_is_found() {
+    let shard = |count: usize| {
+        let fields = "    field: Cell<u64>,\n".repeat(count);
+        format!("struct Shard<W: World> {{\n{fields}}}\n")
+    };
+    let breaks = |text: &str| breaks(shard_is_small, "src/shard/mod.rs", text);
+    assert!(breaks(&shard(SHARD_FIELD_COUNT_MAX + 1)));
+    assert!(!breaks(&shard(SHARD_FIELD_COUNT_MAX)));
+    let shards = sources().into_iter().filter(|source| source.code.contains("struct Shard<W"));
+    assert_eq!(shards.count(), 1, "looked in the wrong place");
+}
+
+#[test]
+fn no_files_of_the_shard_call_each_other_in_a_circle() {
+    assert_eq!(circles_of_files(&sources()), Vec::<String>::new());
+    let file = |name: &str, method: &str, call: &str| {
+        let text = format!(
+            "impl<W: World> Shard<W> {{\n    fn {method}(&self) {{\n        {call}();\n    }}\n}}\n"
+        );
+        Source::new(&format!("src/shard/{name}.rs"), &text)
+    };
+    let chain = |last: &str| {
+        [file("a", "one", "self.two"), file("b", "two", "shard.three"), file("c", "three", last)]
+    };
+    assert!(circles_of_files(&chain("other.one")).is_empty());
+    assert_eq!(circles_of_files(&chain("self.one")).len(), 3);
+    assert!(circles_of_files(&chain("self.three")).is_empty(), "within a file it may");
 }
 
 #[test]

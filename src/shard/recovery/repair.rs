@@ -287,8 +287,8 @@ impl<W: Disk + Clock> Salvage<W> {
                     return Err(ShardError::Seen(error));
                 }
                 let lost = format!(
-                    "the fingerprints of {}; those that were requested or are queued are told again by \
-                     the logs and the queues, others may be found and fetched anew",
+                    "the fingerprints of {}. The logs and the queues name those that were \
+                     requested or are queued; others may be found and fetched anew",
                     counted(run.count, "known URL", "known URLs")
                 );
                 self.lose(&run.name, error.to_string(), lost);
