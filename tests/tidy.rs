@@ -187,8 +187,8 @@ fn bounds_explained(source: &Source) -> Vec<String> {
     breaches
 }
 
-/// A service of the shard is a type of its own: it names neither the shard nor the steps of a visit,
-/// and of its neighbours only what all of them share.
+/// A service of the shard is a type of its own: it names neither the shard nor the steps of a
+/// visit, and of its neighbours only what all of them share.
 fn services_apart(source: &Source) -> Vec<String> {
     let Some(rest) = source.path.strip_prefix("src/shard/") else { return Vec::new() };
     let Some((service, _)) = rest.split_once('/').filter(|(name, _)| SERVICES.contains(name))
