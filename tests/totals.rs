@@ -120,6 +120,20 @@ fn stored(place: &Path) -> (BTreeSet<String>, usize) {
     (pages, file_count)
 }
 
+/// Returns the remarks of all request logs that tell of starts and ends, by their first word.
+fn lives(place: &Path) -> Vec<Vec<String>> {
+    let logs = fs::read_dir(place.join("crawl/requests")).expect("a folder");
+    let logs = logs.map(|entry| entry.expect("an entry").path());
+    let is_of_shard = |path: &PathBuf| path.to_string_lossy().contains("/shard-");
+    logs.filter(is_of_shard)
+        .map(|path| {
+            let text = fs::read_to_string(path).expect("a log");
+            let remarks = text.lines().filter_map(|line| line.strip_prefix("# "));
+            remarks.map(|remark| remark.split(' ').next().expect("a word").to_owned()).collect()
+        })
+        .collect()
+}
+
 /// Returns the number before `words`.
 #[track_caller]
 fn number_before(said: &str, words: &str) -> usize {
@@ -173,6 +187,10 @@ fn totals_over_a_stop_and_another_core_count_are_exact() {
     }
     assert!(said.contains("since the crawl began, in 3 runs of"), "{said}");
     assert!(!said.contains("cut short"), "{said}");
+    for log in lives(place) {
+        let pairs = log.chunks(2).all(|life| life == ["start", "end"]);
+        assert!(pairs && !log.is_empty(), "each run that ended by itself says so: {log:?}");
+    }
 }
 
 fn pages(run: &Value) -> usize {
