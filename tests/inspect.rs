@@ -216,7 +216,7 @@ fn a_url_tells_how_it_was_found_what_was_asked_and_where_its_record_is() {
     crawl(Settings { retry_count_max: 2, ..settings() }, &seeds, &out);
     let broken = look(&out, &Question::Url(server.url(HOST, "/broken")));
     assert_eq!((&broken["state"], &broken["request_count"]), (&"dead".into(), &3.into()));
-    assert_eq!((&broken["dead"]["via"], &broken["dead"]["tries"]), (&"seed".into(), &2.into()));
+    assert_eq!((&broken["dead"]["via"], &broken["dead"]["tries"]), (&"seed".into(), &3.into()));
     assert_eq!(broken["dead"]["reason"], "server_error");
     for request in broken["requests"].as_array().expect("a list") {
         assert_eq!(

@@ -73,6 +73,8 @@ impl<W: World> Shard<W> {
                 self.retry(host, queued, answer.ended + wait);
             }
             NextStep::Bury => {
+                // The request that failed last counts as well.
+                queued.tries += 1;
                 self.bury(&queued, outcome).await;
                 self.end(host, queued, outcome, record);
             }

@@ -74,7 +74,8 @@ impl<W: World> Shard<W> {
             url,
             status,
             outcome,
-            body_bytes: answer.map_or(0, |answer| answer.response.len() as u64),
+            body_bytes: answer
+                .map_or(0, |answer| answer.response.len().saturating_sub(answer.head_len) as u64),
             total_ms: ended.since(started).as_millis() as u64,
         };
         self.archive.request(&line).await;

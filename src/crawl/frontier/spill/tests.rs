@@ -631,7 +631,7 @@ fn an_image_that_does_not_fit_its_files_is_refused() {
         };
         assert_eq!(opened(segment).await, Ok(vec![segment]));
         let long = SegmentImage { size_bytes: segment.size_bytes + 1, ..segment };
-        let what = "shorter than the checkpoint says";
+        let what = "the file is shorter than the checkpoint says";
         assert_eq!(opened(long).await, Err(TailError::damaged(&segment.name(), what)));
         let mut other = Frontier::<MemorySieve, ()>::new(caps(0), test_key());
         other.adopt_segments(&TailImage { segments, serial_min: 2, ..TailImage::default() });
