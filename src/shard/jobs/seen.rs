@@ -172,7 +172,7 @@ impl<W: World> Shard<W> {
         let before = sieve.seen_figures(now);
         let ended = sieve.finish(finished);
         if !self.archive.has_journal() {
-            // No checkpoint will ever name a run.
+            // Without a journal there is no checkpoint that could name a run.
             sieve.leftovers().retire_unless(|_| false);
         }
         let after = sieve.seen_figures(now);
