@@ -1,5 +1,5 @@
-//! Politeness: which URL may be requested when. It covers turns at addresses and domains, delays, the
-//! health of origins, and robots.txt.
+//! Politeness: which URL may be requested when. It covers turns at addresses and domains, delays,
+//! the health of origins, and robots.txt.
 //!
 //! Owns what politeness needs beside the frontier's own record of a host ([`Pace`], which the
 //! caller lends): the lines at the addresses and domains of this shard, the origins that fail, the
