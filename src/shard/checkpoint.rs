@@ -176,7 +176,8 @@ impl<W: World> Shard<W> {
         pack(&mut Lore { frontier, health, robots, sitemaps })
     }
 
-    /// Lets other tasks run, and limits the rate of writing so that the disk keeps up.
+    /// Lets other tasks run, and limits the rate of writing, so that the disk is free for other
+    /// work.
     async fn pace_checkpoint(&self, begun: Time, bytes: u64) {
         self.kit.world.yield_now().await;
         let due_ns = bytes.saturating_mul(1_000_000_000) / CHECKPOINT_BYTES_PER_SECOND;

@@ -29,7 +29,8 @@ pub enum Notice {
     /// The shard was told to drain and has nothing under way any more. It answers its peers until
     /// the control thread has heard the same from all shards and halts it.
     Drained(ShardIndex),
-    /// The shard has ended, and not all its files could be closed.
+    /// A file of the shard is damaged, or can no longer be written or closed. The shard ends, if it
+    /// has not ended yet.
     StoreFailed {
         shard: ShardIndex,
         error: StoreError,

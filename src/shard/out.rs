@@ -1,5 +1,5 @@
-//! The way for what a service must tell others: entries for the journal, letters (messages) and
-//! links for other shards. An [`Out`] only appends. It calls no service back, so a service may stay
+//! How a service passes on what others must know: journal entries, and letters (messages) and links
+//! for other shards. An [`Out`] only appends. It calls no service back, so a service may stay
 //! borrowed while it is used.
 
 use super::Shard;

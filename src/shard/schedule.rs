@@ -1,7 +1,7 @@
 //! The shard's loop: starts visits as their hosts' times come, and sends what waits for other
 //! shards.
 //!
-//! In: hosts that are ready, turns that have been granted, and pokes from whoever changed
+//! In: hosts that are ready, turns that have been granted, and pokes from any task that changed
 //! something. Out: visits. Touched by one core.
 
 use super::{Notice, Shard};

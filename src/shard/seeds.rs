@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// The seeds that wait to be offered.
 #[derive(Default)]
 pub(super) struct Sowing {
     /// The lists still to be offered. Bounded by what the control thread sends: one list at each

@@ -105,8 +105,8 @@ impl Slots {
         }
     }
 
-    /// Returns the pages that no visit has taken by calling `send`, if they were called in. Another
-    /// shard may have the turn at an address where all hosts of this one wait in line.
+    /// Sends back, by calling `send`, the pages that no visit has taken, if they were called in.
+    /// Another shard may have the turn at an address where all hosts of this one wait in line.
     pub(super) fn return_budget(&self, send: impl FnOnce(u64) -> bool) {
         let Some(budget) = self.budget.as_ref().filter(|budget| budget.get() > 0) else { return };
         if self.is_budget_called_in.get() {

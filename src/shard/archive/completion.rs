@@ -62,6 +62,7 @@ pub(in crate::shard) struct End {
     pub record: Option<Stored>,
 }
 
+/// An end that is not yet durable, and what it waits for.
 struct Waiting {
     end: End,
     needs: Needs,

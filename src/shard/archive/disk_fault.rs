@@ -1,4 +1,4 @@
-//! What a shard does while the disk fails: it stops starting fetches, keeps what is not yet
+//! What a shard does while the disk fails: it starts no fetches, keeps what is not yet
 //! written, tells the operator, retries with back-off, and continues when the disk works again.
 //!
 //! The store and the logs keep what is not durable: full write buffers that wait in line, and those

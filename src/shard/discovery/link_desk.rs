@@ -72,6 +72,7 @@ pub struct LinkDesk {
     ids: Vec<UrlId>,
 }
 
+/// A link of the batch, with buffers that are reused.
 struct Link {
     key: u128,
     url: Scratch,
@@ -223,9 +224,9 @@ impl LinkDesk {
     }
 }
 
-/// The links of a batch that occurred earlier in it: a page names some of its links several times,
-/// and the memo does not know those of a host that is seldom visited. It is a hash table by key;
-/// each place holds a link's index in `found` plus one, or zero if it is free.
+/// The links that a batch has had so far, to recognise those that it repeats: a page names some of
+/// its links several times, and the memo does not know those of a host that is seldom visited. It
+/// is a hash table by key; a place holds a link's index in `found` plus one, or zero if it is free.
 struct Met([u8; Met::PLACE_COUNT]);
 
 impl Default for Met {

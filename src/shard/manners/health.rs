@@ -20,10 +20,10 @@
 //! request after the wait is the one that decides.
 //!
 //! A failure of a URL is not always a failure of its origin ([`Sign`]). A URL that was requested
-//! and fails again says nothing new, so only its first failure counts. While its origin fails, the
-//! URLs that have not failed go first ([`Health::prefers_fresh`]). An origin that answers, even if
-//! only with errors, is up: it is not given up before [`FAILED_URL_COUNT_MAX`] of its URLs failed
-//! in a row.
+//! and fails again says nothing new, so only its first failure counts, unless the origin could not
+//! be reached or the breaker is half open. While its origin fails, the URLs that have not failed go
+//! first ([`Health::prefers_fresh`]). An origin that answers, even if only with errors, is up: it
+//! is not given up before [`FAILED_URL_COUNT_MAX`] of its URLs failed in a row.
 
 use crate::base::limits::{AILING_ORIGIN_COUNT_MAX, FAILED_URL_COUNT_MAX};
 use crate::base::pack::{Pack, Unpack};
@@ -39,10 +39,11 @@ pub(in crate::shard) struct Health {
     ailing: HashMap<(HostId, Origin), Ailing>,
 }
 
+/// What is remembered of an origin that fails.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::shard) struct Ailing {
-    /// Failures since the last success. URLs that had failed before count only while the breaker
-    /// was open.
+    /// Failures since the last success. A URL that had failed before counts only if the origin
+    /// could not be reached, or while the breaker was open.
     pub failure_count: u16,
     /// How often the breaker opened since the last success.
     pub open_count: u8,

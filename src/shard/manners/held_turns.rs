@@ -18,6 +18,7 @@ use std::net::IpAddr;
 
 pub(in crate::shard) type HeldTurns = Owed<Turns>;
 
+/// The turns of one visit: at an address, at a domain, or none yet.
 #[derive(Debug)]
 pub(in crate::shard) struct Turns {
     key: HostKey,

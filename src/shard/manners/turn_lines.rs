@@ -20,6 +20,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
+/// A host that wants a turn, the shard that asks for it, and the delay after its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shard) struct Wanted {
     pub host: HostKey,
@@ -45,6 +46,7 @@ pub struct TurnLines {
     domain_floor: Time,
 }
 
+/// The line at one place.
 #[derive(Default)]
 struct Line {
     holder: Option<Wanted>,

@@ -129,7 +129,7 @@ mod tests {
             let std::task::Poll::Ready(Some((response, digest))) =
                 Future::poll(std::pin::pin!(result), &mut context)
             else {
-                panic!("the digest is computed");
+                panic!("a response has no digest");
             };
             assert_eq!(response, vec![number as u8; 1_000 * (number % 3) + 20]);
             assert_eq!(digest, PayloadDigest::of(&response[number..]));

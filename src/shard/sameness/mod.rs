@@ -158,7 +158,8 @@ impl AskedPayload {
         matches!(self, AskedPayload::Elsewhere(_))
     }
 
-    /// Waits for the answer. Returns `None` if it never comes because the shard ends.
+    /// Waits for the answer. Returns `None` if nobody stored the payload before, or if no answer
+    /// comes because the shard ends.
     pub(super) async fn known(self) -> Option<Original> {
         match self {
             AskedPayload::Here(known) => known,

@@ -39,7 +39,8 @@ pub(super) fn next_step(
     }
 }
 
-/// Returns the outcome of an answer by its status. Redirects are left to the caller.
+/// Returns the outcome of an answer by its status. It does not look at where a redirect leads; that
+/// is left to the caller.
 pub(super) fn by_status(answer: &Answer) -> Outcome {
     let Some(head) = answer.head.as_ref() else { return answer.outcome };
     match head.status() {
