@@ -1,6 +1,6 @@
-//! What a shard does while memory for bodies is short: it starts no fetch, has the rates of bodies
-//! measured so that slow ones are cut, and tells the operator. Who gives way is
-//! [`crate::crawl::fetch::BodyBudget`]'s to say. Belongs to one core.
+//! What a shard does while memory for bodies is short: it starts no fetch, has the transfer rates
+//! of bodies measured so that slow ones are cut, and tells the operator.
+//! [`crate::crawl::fetch::BodyBudget`] decides which bodies are cut. Touched by one core.
 
 use super::Shard;
 use crate::base::limits::BODY_SAMPLE_MS;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 impl<W: World> Shard<W> {
-    /// Sleeps until half of the memory is held; then measures until it is not.
+    /// Sleeps until half of the memory is held, then measures rates until less than half is held.
     pub(super) async fn keep_bodies(self: Rc<Self>) {
         let budget = self.net.client.budget();
         loop {
@@ -24,7 +24,7 @@ impl<W: World> Shard<W> {
                 if !budget.has_room() && told.is_none() {
                     told = Some(self.tell_short());
                 }
-                // What was given back may let a fetch start, whoever gave it.
+                // The memory given back may allow a fetch to start, so the loop is woken.
                 self.kit.wake.poke();
                 if !is_half_full {
                     break;
@@ -55,8 +55,8 @@ impl<W: World> Shard<W> {
         let tally = self.net.client.budget().tally();
         tracing::info!(
             shard = self.kit.index.0,
-            "memory for bodies is enough again: {} bodies were cut, {} were let go to be asked \
-             for again",
+            "memory for bodies is sufficient again: {} bodies were cut, {} were dropped, to be \
+             requested again",
             tally.cut_count - before.cut_count,
             tally.shed_count - before.shed_count,
         );

@@ -1,11 +1,11 @@
-//! Who may fetch how many pages more, under `max_pages`: the control thread's desk. What a shard
-//! does with its share is in `slots`.
+//! The budget desk of the control thread: which shard may fetch how many more pages under
+//! `max_pages`. What a shard does with its share is in `slots`.
 //!
-//! Every page that the crawl may still have is in one of four places: here, on its way, with a
-//! shard that has not spent it, or with a visit. A visit that brings no page gives it back to its
-//! shard. So that no shard waits for pages which another shard keeps and cannot use, the desk calls
-//! them in as soon as it has none left and a shard wants some: from then on, and until it is given
-//! some again, a shard sends back what it cannot spend at once. In: the shards' notices. Out:
+//! Every page that the crawl may still fetch is in one of four places: at the desk, on its way,
+//! with a shard that has not spent it, or with a visit. A visit that stores no page gives it back
+//! to its shard. No shard may wait for pages which another shard keeps and cannot use. So the desk
+//! calls pages in as soon as it has none left and a shard wants some: from then on, and until it is
+//! given some again, a shard sends back what it cannot spend at once. In: the shards' notices. Out:
 //! commands for them. The desk does no I/O and is touched by the control thread alone.
 
 use crate::base::limits::BUDGET_PORTION_MAX;
@@ -13,11 +13,11 @@ use crate::crawl::flow::{Command, ShardIndex};
 use std::collections::VecDeque;
 
 pub struct BudgetDesk {
-    /// Pages that no shard has been given.
+    /// The number of pages that no shard has been given.
     page_count: u64,
-    /// Shards that have none left and something to fetch, in the order in which they asked.
+    /// Shards that have no pages left and something to fetch, in the order in which they asked.
     wanting: VecDeque<ShardIndex>,
-    /// Shards that were told to send back what they cannot spend.
+    /// Whether each shard was told to send back what it cannot spend.
     called_in: Vec<bool>,
 }
 
@@ -27,23 +27,23 @@ impl BudgetDesk {
         BudgetDesk { page_count: page_count_max, wanting: VecDeque::new(), called_in }
     }
 
-    /// A shard has something to fetch and no pages left.
+    /// Notes that a shard has something to fetch and no pages left.
     pub fn wanted(&mut self, shard: ShardIndex) {
         if !self.wanting.contains(&shard) {
             self.wanting.push_back(shard);
         }
     }
 
-    /// A shard sends back pages that it cannot spend.
+    /// Takes back pages that a shard cannot spend.
     pub fn returned(&mut self, page_count: u64) {
         self.page_count += page_count;
     }
 
-    /// Sends the commands that are due; `send` is false for a shard whose mailbox is full, which is
-    /// tried again with the next call.
+    /// Sends the commands that are due. `send` returns false for a shard whose mailbox is full;
+    /// that shard is tried again with the next call.
     pub fn deal(&mut self, mut send: impl FnMut(ShardIndex, Command) -> bool) {
         while let Some(shard) = self.wanting.front().copied().filter(|_| self.page_count > 0) {
-            // Small portions, so that no shard sits on pages that another could fetch.
+            // The portions are small, so that no shard keeps pages that another could fetch.
             let fair = self.page_count / (2 * self.called_in.len() as u64);
             let portion = fair.clamp(1, BUDGET_PORTION_MAX);
             if !send(shard, Command::Budget(portion)) {
@@ -71,7 +71,7 @@ mod tests {
     const A: ShardIndex = ShardIndex(0);
     const B: ShardIndex = ShardIndex(1);
 
-    /// Budgets as their page counts, calls as zero.
+    /// Returns what the desk sends: each budget as its page count, each call as zero.
     fn dealt(desk: &mut BudgetDesk) -> Vec<(ShardIndex, u64)> {
         let mut dealt = Vec::new();
         desk.deal(|shard, command| {
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(dealt(&mut desk), [], "nobody wants any");
         desk.wanted(A);
         assert_eq!(dealt(&mut desk), [(A, 0), (B, 0)]);
-        assert_eq!(dealt(&mut desk), [], "they know");
+        assert_eq!(dealt(&mut desk), [], "all shards were already told");
         desk.returned(1);
         assert_eq!(dealt(&mut desk), [(A, 1)]);
         desk.wanted(B);

@@ -1,18 +1,19 @@
 //! Checkpoints while the crawl goes on: how one is taken.
 //!
-//! 1. The journal begins a new file: the cut.
-//! 2. All that URL seen knew at the cut goes to runs on disk, and no more of the queues goes there
-//!    until the end.
-//! 3. The cold hosts are packed, as they were at the cut: none leaves RAM while this goes on.
-//! 4. Host after host is packed, a few at a time, with the number of the last journal entry at that
-//!    moment; between them the crawl goes on.
+//! 1. The journal begins a new file. This point is the cut.
+//! 2. All that URL seen knew at the cut is written to runs on disk. From here until the end, no
+//!    more of the queues is moved to disk.
+//! 3. The cold hosts are packed as they were at the cut. No host is evicted until the end.
+//! 4. The hosts in RAM are packed one after the other, a few at a time, each with the number of the
+//!    last journal entry at that moment. The crawl goes on between them.
 //! 5. The journal is synced up to the last host's number.
-//! 6. The checkpoint is synced, read back and named; what the last two do not need is removed.
+//! 6. The checkpoint is synced, read back and named. What the last two checkpoints do not need is
+//!    removed.
 //!
-//! A restart applies to each host the entries behind its own number, so no moment is needed at
-//! which all stands still. URL seen takes every entry behind the cut: knowing twice is knowing
-//! once. A checkpoint reads every service, so it belongs to the shard's loop; when one is due and
-//! which are on disk is in the archive's books. Belongs to one core.
+//! A restart applies to each host the entries behind its own number, so the crawl never has to
+//! stand still. URL seen takes every entry behind the cut, because adding a known URL again changes
+//! nothing. A checkpoint reads every service, so it belongs to the shard's loop. The archive's
+//! books record when one is due and which are on disk. Touched by one core.
 
 use super::Shard;
 use super::archive::{CheckpointDraft, as_store_error};
@@ -34,7 +35,7 @@ impl<W: World> Shard<W> {
         }
         loop {
             self.archive.checkpoint_due().await;
-            // Told to end, the shard takes the last one itself.
+            // When the shard is told to end, it takes the last checkpoint itself.
             if self.kit.life.is_halted() {
                 return;
             }
@@ -47,7 +48,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// The first checkpoint of a generation: nothing is removed, for the one before still holds.
+    /// Takes the first checkpoint of a generation. Nothing is removed, because the checkpoint
+    /// before is still valid.
     pub(super) async fn first_checkpoint(&self) -> Result<(), JournalError> {
         match self.archive.has_journal() {
             true => self.take_checkpoint().await,
@@ -55,7 +57,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// The last checkpoint, when nothing is under way any more.
+    /// Takes the last checkpoint, when nothing is under way any more, and closes the journal.
     pub(super) async fn end_journal(&self) -> Result<(), StoreError> {
         if !self.archive.has_journal() {
             return Ok(());
@@ -75,8 +77,8 @@ impl<W: World> Shard<W> {
         })
     }
 
-    /// At the end nobody runs the jobs that would. What cannot be removed is found at the next
-    /// start, where no checkpoint names it.
+    /// Removes retired files at the end, when the jobs that would do so no longer run. A file that
+    /// cannot be removed is found at the next start, because no checkpoint names it.
     async fn remove_retired(&self) {
         let names = {
             let mut frontier = self.frontier_mut();
@@ -105,7 +107,7 @@ impl<W: World> Shard<W> {
         let left_count = || self.frontier().figures().left_count;
         let left_before = left_count();
         let written = self.write_checkpoint().await;
-        assert_eq!(left_count(), left_before, "a host that leaves now is in no checkpoint");
+        assert_eq!(left_count(), left_before, "no host is evicted during a checkpoint");
         self.hold_cooling(false);
         self.release_tails();
         written
@@ -146,8 +148,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Packs all hosts in RAM; says how many. One that comes meanwhile may be missing: the journal
-    /// behind the cut has all of it, and if it came back from the cold, its page count is packed.
+    /// Packs all hosts in RAM and returns how many. A host that comes meanwhile may be missing: the
+    /// journal behind the cut has all of it, and if it was cold before, its page count is packed.
     async fn pack_hosts(&self, draft: &mut CheckpointDraft<W::File>) -> Result<u64, JournalError> {
         let (begun, mut bytes, mut slot, mut host_count) = (self.kit.world.now(), 0, 0, 0);
         loop {
@@ -174,7 +176,8 @@ impl<W: World> Shard<W> {
         pack(&mut Lore { frontier, health, robots, sitemaps })
     }
 
-    /// Lets others have their turn, and the disk its rest.
+    /// Lets other tasks run, and limits the rate of writing, so that the disk is free for other
+    /// work.
     async fn pace_checkpoint(&self, begun: Time, bytes: u64) {
         self.kit.world.yield_now().await;
         let due_ns = bytes.saturating_mul(1_000_000_000) / CHECKPOINT_BYTES_PER_SECOND;
@@ -184,7 +187,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// A checkpoint is proven: what only older ones than the last two need is removed.
+    /// Retires what only checkpoints older than the last two need, once the new checkpoint is
+    /// proven.
     async fn retire(&self) -> Result<(), JournalError> {
         let retired = self.archive.retire().await?;
         let mut frontier = self.frontier_mut();

@@ -1,16 +1,18 @@
-//! Hosts leave RAM while the crawl goes on: once a second, a few thousand are looked at.
+//! Eviction of hosts from RAM while the crawl goes on: once a second, a few thousand hosts are
+//! examined.
 //!
-//! The frontier knows which hosts have nothing left to do ([`crate::crawl::frontier::HostSweep`]);
-//! here is asked whether the shard knows something of one that a later visit must not forget. What
-//! can be asked for again may go: rules stay in their cache, which has bounds of its own, but no
-//! checkpoint keeps them without their host. Politeness may not: a host stays while an origin of
-//! it fails, while a robots.txt of it does not answer, and while rules that are good ask for a
-//! Crawl-delay. How fast it answers is learnt again from its next answer, before the request after
-//! that.
+//! The frontier knows which hosts have nothing left to do ([`crate::crawl::frontier::HostSweep`]).
+//! This module asks whether the shard knows something about a host that a later visit must not
+//! forget. What can be requested again may be forgotten: robots rules stay in their cache, which
+//! has bounds of its own, but no checkpoint keeps them without their host. What politeness needs
+//! may not be forgotten: a host stays while one of its origins fails, while one of its robots.txt
+//! files does not answer, and while valid rules ask for a Crawl-delay. The host's response time is
+//! measured again with its next answer, before the request after that.
 //!
-//! While a checkpoint is taken nobody leaves: cold hosts are written first, then the others, and
-//! one that left in between would be in neither part. So whoever is written as cold has been so
-//! since before the cut, and no entry of the journal behind the cut is in its page count.
+//! No host is evicted while a checkpoint is taken: cold hosts are written first, then the others,
+//! and a host evicted in between would be in neither part. So each host written as cold has been
+//! cold since before the cut, and no journal entry behind the cut is in its page count. Touched by
+//! one core.
 
 use super::Shard;
 use crate::base::limits::{
@@ -24,15 +26,15 @@ use std::time::Duration;
 
 #[derive(Default)]
 pub(super) struct Cooling {
-    /// A checkpoint is being taken.
+    /// Whether eviction is suspended because a checkpoint is being taken.
     is_held: Cell<bool>,
-    /// Of the frontier's figures: what the counters have.
+    /// The values of the frontier's figures that the counters already include.
     returned_count: Cell<u64>,
     uncooled_count: Cell<u64>,
 }
 
 impl<W: World> Shard<W> {
-    /// Once a second: lets cold hosts go, step by step.
+    /// Evicts cold hosts, step by step. Called once a second.
     pub(super) async fn cool_hosts(&self) {
         let (slot_count, is_crowded) = {
             let frontier = self.frontier();
@@ -55,12 +57,12 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Until it is released, no host leaves.
+    /// Suspends the eviction of hosts, or resumes it.
     pub(super) fn hold_cooling(&self, is_held: bool) {
         self.cooling.is_held.set(is_held);
     }
 
-    /// Counts what the frontier alone has seen.
+    /// Adds to the counters what only the frontier has counted.
     pub(super) fn count_returned(&self) {
         let figures = self.frontier().figures();
         let probe = &self.kit.probe;

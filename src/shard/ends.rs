@@ -1,5 +1,5 @@
-//! The tasks that wait for what is durable: URLs whose end may be told, and links of other shards
-//! that may be acknowledged. Belongs to one core.
+//! The tasks that wait for durability: URLs leave the frontier once their ends are durable, and
+//! links of other shards are acknowledged once they are. Touched by one core.
 
 use super::Shard;
 use crate::crawl::flow::Message;

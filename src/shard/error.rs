@@ -1,4 +1,4 @@
-//! What ends a shard.
+//! The errors that prevent a shard from starting.
 
 use crate::crawl::fetch::TlsError;
 use crate::crawl::frontier::seen::SeenError;
@@ -15,7 +15,7 @@ pub enum ShardError {
     Tails(TailError),
     Tls(TlsError),
     Journal(JournalError),
-    /// No checkpoint can be used; why the newest cannot.
+    /// No checkpoint can be used. The text says why the newest cannot.
     Refused(String),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for ShardError {
 impl std::error::Error for ShardError {}
 
 impl ShardError {
-    /// A file is not what was written.
+    /// Reports whether the error means that a file is not what was written.
     pub(super) fn is_damage(&self) -> bool {
         match self {
             ShardError::Journal(error) => error.is_damage(),

@@ -1,5 +1,5 @@
-//! What a shard does once a second beside its visits: it closes idle connections, lets hosts leave
-//! RAM, looks after the disk, and reports. Belongs to one core.
+//! What a shard does once a second beside its visits: it closes idle connections, evicts hosts from
+//! RAM, checks the disk, and reports. Touched by one core.
 
 use super::{Notice, Shard};
 use crate::crawl::metrics::{Count, Gauges, Metrics, Report};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 impl<W: World> Shard<W> {
-    /// Once a second: closes idle connections, lets hosts go and reports.
+    /// Runs the housekeeping once a second: closes idle connections, evicts hosts and reports.
     pub(super) async fn keep_house(self: Rc<Self>) {
         let second = Duration::from_secs(1);
         let mut next = self.kit.world.now() + second;
@@ -47,7 +47,7 @@ impl<W: World> Shard<W> {
         Report { shard: self.kit.index, metrics: self.full_metrics(), gauges }
     }
 
-    /// What this run has counted so far, all of it.
+    /// Returns everything this run has counted so far.
     pub(super) fn full_metrics(&self) -> Metrics {
         self.archive.settle();
         self.count_returned();

@@ -1,5 +1,5 @@
 //! What every service and every step of a shard uses: its world, its plan, its counters, and the
-//! way to the control thread. Belongs to one core.
+//! way to the control thread. Touched by one core.
 
 use super::image::Clocks;
 use super::lifecycle::Lifecycle;
@@ -22,7 +22,7 @@ pub(super) struct Kit<W> {
     pub probe: Rc<Probe>,
     pub meter: Meter,
     pub life: Lifecycle,
-    /// Wakes the shard's loop: something has changed that may let it go on.
+    /// Wakes the shard's loop when something has changed that may let it continue.
     pub wake: Notify,
     control: Box<dyn Outbox<Notice>>,
 }
@@ -64,8 +64,9 @@ impl<W: World> Kit<W> {
         });
     }
 
-    /// Tells the control thread; false if its mailbox was full. It reads fast: the next report
-    /// makes a lost one good, the next round a lost pulse.
+    /// Sends a notice to the control thread. Returns false if its mailbox was full, which is rare,
+    /// because it reads fast. The next report makes up for a lost report, and the next round for a
+    /// lost pulse.
     pub fn notice(&self, notice: Notice) -> bool {
         let is_taken = self.control.try_send(notice).is_ok();
         if !is_taken {
@@ -74,14 +75,14 @@ impl<W: World> Kit<W> {
         is_taken
     }
 
-    /// Both clocks at this moment.
+    /// Returns both clocks, as they are now.
     pub fn clocks(&self) -> Clocks {
         Clocks::of(&self.world, self.plan.settings.crawl_delay_ms_max)
     }
 
-    /// The shard comes to its end: a file takes no more, and waiting for the disk would not help. A
-    /// store that is closed is no failure once the shard has ended, because it closes its files
-    /// itself then.
+    /// Drains the shard because a file can no longer be written, and waiting for the disk would not
+    /// help. After the shard has ended, `StoreError::Closed` is no failure, because the shard
+    /// closes its files itself then.
     pub fn store_failed(&self, error: StoreError) {
         if self.life.is_ended() && error == StoreError::Closed {
             return;

@@ -1,8 +1,8 @@
-//! How far a shard's life has come: one phase, which only rises.
+//! The phase of a shard's life, which only rises.
 //!
-//! Owns the phase and the mark that every background task of the shard is raced against. In: the
-//! control thread's commands, a store that takes no more, the end of [`super::run`]. Out: what may
-//! still be started. Belongs to one core.
+//! Owns the phase, and the mark that every background task of the shard is raced against. In: the
+//! control thread's commands, a store that can no longer be written, the end of [`super::run`].
+//! Out: what may still be started. Touched by one core.
 
 use crate::base::watermark::Watermark;
 use std::cell::Cell;
@@ -54,7 +54,7 @@ impl Lifecycle {
         self.phase.get() == Phase::Open
     }
 
-    /// Reports whether the shard was told to come to an end, in whatever way.
+    /// Reports whether the shard was told to end, in whatever way.
     pub(super) fn is_draining(&self) -> bool {
         self.phase.get() >= Phase::Draining
     }
@@ -67,8 +67,7 @@ impl Lifecycle {
         self.phase.get() == Phase::Ended
     }
 
-    /// Ends every task that is raced against [`Lifecycle::over`]: nothing of the shard is wanted
-    /// any more.
+    /// Ends every task that is raced against [`Lifecycle::over`], because the shard has ended.
     pub(super) fn finish(&self) {
         self.end();
         self.over.rise(1);

@@ -1,4 +1,5 @@
-//! What a shard does with its mail.
+//! The shard's mail: commands of the control thread are obeyed, and messages of other shards are
+//! passed to the services that they concern. Touched by one core.
 
 use super::manners::{Errand, Wanted};
 use super::{Notice, Pulse, Shard};
@@ -18,7 +19,8 @@ impl<W: World> Shard<W> {
                     messages.into_iter().for_each(|message| self.take_message(message));
                     let batch = self.frontier().sieve().deferred_mark();
                     self.archive.owe(from, link_count, batch);
-                    // A flood of batches must not keep the visits from running.
+                    // The task yields after each batch, so that a flood of batches does not keep
+                    // the visits from running.
                     self.kit.world.yield_now().await;
                 }
             }
@@ -26,7 +28,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Nothing here may wait: the next command could be `Halt`.
+    /// Obeys a command of the control thread. Nothing here may wait, because the next command could
+    /// be `Halt`.
     fn obey(&self, command: Command) {
         match command {
             Command::Open => {
@@ -81,7 +84,7 @@ impl<W: World> Shard<W> {
             Message::RobotsAnswered { origin, answer } => self.errand_answered(&origin, &answer),
             question => {
                 let taken = self.sameness.take(question, &mut self.out());
-                assert!(taken.is_ok(), "a message that nobody takes");
+                assert!(taken.is_ok(), "no service takes this message");
             }
         }
     }

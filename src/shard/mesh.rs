@@ -1,7 +1,8 @@
 //! The shard's side of the mesh: messages to other shards, gathered into batches.
 //!
-//! Posting never waits and never fails. What a full mailbox gives back stays here; when too much of
-//! it is waiting the shard starts no new fetches until the peer has caught up, which bounds it.
+//! Posting never waits and never fails. A batch that a full mailbox gives back stays here. When too
+//! much is waiting, the shard starts no new fetches until the peer has caught up, which bounds what
+//! waits. Touched by one core.
 
 use crate::base::limits;
 use crate::crawl::flow::{Candidate, Mail, Message, Parcel, ShardIndex};
@@ -11,8 +12,8 @@ use crate::proto::url::UrlId;
 pub struct Mesh {
     index: ShardIndex,
     peers: Vec<Option<Peer>>,
-    /// Messages handed over to mailboxes, and messages taken from ours: what the control thread
-    /// compares to know that none is on its way.
+    /// The numbers of messages handed over to mailboxes and of messages taken from our own. The
+    /// control thread compares them to know that no message is on its way.
     sent_count: u64,
     received_count: u64,
 }
@@ -20,14 +21,15 @@ pub struct Mesh {
 struct Peer {
     outbox: Box<dyn Outbox<Mail>>,
     pending: Vec<Message>,
-    /// Messages pending, each link for one.
+    /// The number of pending messages; each link counts as one.
     pending_count: usize,
-    /// A batch that found the mailbox full.
+    /// The batch that found the mailbox full.
     stuck: Option<Vec<Message>>,
 }
 
 impl Mesh {
-    /// Of shard `index`. `outboxes[i]` leads to shard i; the own one is `None`.
+    /// Returns the mesh of shard `index`. `outboxes[i]` leads to shard i; the shard's own is
+    /// `None`.
     pub fn new(index: ShardIndex, outboxes: Vec<Option<impl Outbox<Mail>>>) -> Mesh {
         let mut peers = Vec::new();
         for outbox in outboxes {
@@ -47,7 +49,7 @@ impl Mesh {
         peer.pending_count += 1;
     }
 
-    /// Links behind each other travel in one parcel, until it is full.
+    /// Posts a link. Links posted one after the other travel in one parcel, until it is full.
     pub fn post_link(&mut self, to: ShardIndex, id: UrlId, candidate: &Candidate<&str>) {
         let peer = self.peer(to);
         peer.pending_count += 1;
@@ -67,7 +69,8 @@ impl Mesh {
         peer.expect("a shard posts to its peers only")
     }
 
-    /// Hands over what is pending, as far as mailboxes have room. True if nothing is left.
+    /// Hands pending messages over, as far as the mailboxes have room. Returns true if nothing is
+    /// left.
     pub fn flush(&mut self) -> bool {
         let mut clear = true;
         for peer in self.peers.iter_mut().flatten() {
@@ -99,7 +102,7 @@ impl Mesh {
         self.received_count += count as u64;
     }
 
-    /// So much is waiting for a peer that no more should be made.
+    /// Reports whether so many messages wait for a peer that no new fetch may start.
     pub fn is_backed_up(&self) -> bool {
         self.peers
             .iter()

@@ -1,9 +1,9 @@
-//! What each stage costs this core, in time: the core runs one thing at a time, so the time between
-//! two looks at the clock was spent on what ran between them.
+//! The time that each stage costs this core. The core runs one thing at a time, so the time between
+//! two readings of the clock was spent on what ran between them.
 //!
-//! Owns the sums. Work may be nested: the time of an inner piece is booked to its own stage and not
-//! to the outer one. A piece of work takes two looks at the clock, some 50 ns. In simulation time
-//! stands still meanwhile, so all sums are zero. Belongs to one core.
+//! Owns the sums. Pieces of work may be nested: the time of an inner piece is booked to its own
+//! stage and not to the outer one. A piece of work takes two readings of the clock, some 50 ns. In
+//! simulation time stands still meanwhile, so all sums are zero. Touched by one core.
 
 use crate::base::limits;
 use crate::crawl::metrics::{Count, Metrics, Stage};
@@ -17,7 +17,7 @@ pub(super) struct Meter {
     spent_ns: [Cell<u64>; Stage::COUNT],
     /// The sum of all stages.
     booked_ns: Cell<u64>,
-    /// Pieces of work that kept the core for [`limits::STEP_MS_MAX`] or more.
+    /// The number of pieces of work that kept the core for [`limits::STEP_MS_MAX`] or more.
     long_count: Cell<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Meter {
         done
     }
 
-    /// Like [`Meter::spend`], for work that waits now and then. The time in which it waits is not
+    /// Like [`Meter::spend`], for work that waits at times. The time during which it waits is not
     /// booked.
     pub(super) async fn spend_on<T>(
         &self,
@@ -50,14 +50,15 @@ impl Meter {
         poll_fn(|context| self.spend(clock, stage, || work.as_mut().poll(context))).await
     }
 
-    /// Everything else on this core was late by as much.
+    /// Counts and logs a piece of work that kept the core too long: everything else on this core
+    /// was delayed by that time.
     #[cold]
     fn note_long_step(&self, stage: Stage, own_ns: u64) {
         self.long_count.set(self.long_count.get() + 1);
         tracing::debug!(stage = stage.name(), ms = own_ns / 1_000_000, "a long step");
     }
 
-    /// The sum that was booked so far; a caller measures a part of its work by the difference.
+    /// Returns the sum booked so far. A caller measures a part of its work by the difference.
     pub(super) fn booked_ns(&self) -> u64 {
         self.booked_ns.get()
     }

@@ -1,16 +1,18 @@
-//! One core's crawler: wires the stages, and closes the loop from links back to the frontier.
+//! One core's crawler: it owns the services and what joins them, and closes the loop from links
+//! back to the frontier.
 //!
 //! In: mail (links and questions of other shards, commands of the control thread). Out: mail, WARC
 //! records, notices to the control thread. A host belongs to exactly one shard, so its queue, its
 //! robots rules, its address and its pace are touched by one core alone.
 //!
-//! A URL's way through the shard:
-//! 1. offered to the frontier ([`discovery`]) by a seed, a link, a redirect or a peer;
-//! 2. its host's time comes and the loop (`schedule`) starts a visit (`visit`);
-//! 3. the visit resolves the host, checks robots, waits for the address's turn ([`manners`]) and
-//!    makes one request; what came of it sets the host's pace and its origin's health;
-//! 4. the answer is parsed while it arrives, judged, stored, its links routed (`visit::page`);
-//! 5. the host goes back to the frontier with the time of its next turn.
+//! The way of a URL through the shard:
+//! 1. A seed, a link, a redirect or a peer offers it to the frontier ([`discovery`]).
+//! 2. Its host's time comes, and the loop (`schedule`) starts a visit (`visit`).
+//! 3. The visit resolves the host, checks robots rules, waits for the address's turn ([`manners`])
+//!    and makes one request. The result sets the host's pace and its origin's health.
+//! 4. The answer is parsed while it arrives, judged and stored, and its links are routed
+//!    (`visit::page`).
+//! 5. The host goes back to the frontier with the time of its next turn.
 
 mod archive;
 mod bodies;
@@ -81,7 +83,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
 
-/// Owned by one core.
+/// One core's crawler. It owns the services and what joins them. Touched by one core.
 struct Shard<W: World> {
     kit: Rc<Kit<W>>,
     discovery: RefCell<Discovery<W::File>>,
@@ -100,10 +102,11 @@ struct Shard<W: World> {
     slots: Slots,
 }
 
-/// What the control thread is told of the state that was opened.
+/// How the shard's state was opened: what the control thread is told, and whether a checkpoint is
+/// due.
 struct Opening {
     recovery: Option<Recovery>,
-    /// The state was dealt anew, and is in no checkpoint yet.
+    /// Whether slots were dealt anew, so that the state is in no checkpoint yet.
     is_dealt: bool,
 }
 
@@ -138,10 +141,11 @@ where
     spawn(Stage::Disk, Box::pin(shard.clone().keep_checkpoints()));
     spawn(Stage::Schedule, Box::pin(shard.clone().keep_bodies()));
     let report = shard.live(opening).await;
-    // Who still waits for something would keep the shard, all its tables with it, for good.
+    // A task that still waited for something would keep the shard and all its tables in memory for
+    // ever.
     shard.kit.life.finish();
     shard.kit.world.yield_now().await;
-    tracing::debug!("left of the shard: {} holders", Rc::strong_count(&shard));
+    tracing::debug!("the shard has ended; {} references to it remain", Rc::strong_count(&shard));
     report
 }
 
@@ -173,7 +177,7 @@ impl<W: World> Shard<W> {
         let dead_letters = RequestLog::open_dead(world, index.0, life).await;
         let dead_letters = dead_letters.map_err(ShardError::Store)?;
         let net = Net::open(&kit).map_err(ShardError::Tls)?;
-        // What is kept in this process alone has a key that no other process had.
+        // What only this process keeps is hashed with a key that no other process had.
         let own_secret = [world.random_u64(), world.random_u64()].map(u128::from);
         let own_key = HashKey::new(own_secret[0] << 64 | own_secret[1]);
         for (queued, outcome, at) in dead {
@@ -206,7 +210,7 @@ impl<W: World> Shard<W> {
         Ok((shard, opening))
     }
 
-    /// From the state in hand to the last file closed.
+    /// Runs the shard from its opened state until its last file is closed.
     async fn live(self: &Rc<Self>, opening: Opening) -> Result<Report, ShardError> {
         self.begin(opening).await?;
         let is_drained = self.kit.spend_on(Stage::Schedule, self.schedule()).await;
@@ -228,7 +232,8 @@ impl<W: World> Shard<W> {
         Ok(report)
     }
 
-    /// The state is in hand: says so, once it can be had again.
+    /// Reports Ready, after the first checkpoint if slots were dealt anew, so that the state can be
+    /// restored.
     async fn begin(&self, opening: Opening) -> Result<(), ShardError> {
         if opening.is_dealt {
             self.first_checkpoint().await.map_err(ShardError::Journal)?;

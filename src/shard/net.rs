@@ -1,5 +1,6 @@
-//! What a visit uses to reach a server: names, connections, decoders. Stages with a state of their
-//! own; nothing else of the shard touches them but to count and to close.
+//! What a visit uses to reach a server: the resolver, the HTTP client and the decoders. They are
+//! stages with a state of their own. The rest of the shard touches them only to count and to close.
+//! Touched by one core.
 
 use super::kit::Kit;
 use crate::crawl::fetch::{Client, Timeouts, TlsError, TlsPolicy};

@@ -1,4 +1,4 @@
-//! Found URLs on their way into discovery, and what is counted of them.
+//! Found URLs on their way into discovery, and the counts of what happens to them.
 
 use super::Shard;
 use super::discovery::Discovery;
@@ -13,7 +13,7 @@ use crate::proto::url::Url;
 use std::cell::{Ref, RefMut};
 
 impl<W: World> Shard<W> {
-    /// Takes a candidate of an own host in, or sends it to the shard that owns its host.
+    /// Admits a candidate of a host of this shard, or sends it to the shard that owns its host.
     pub(in crate::shard) fn route(&self, candidate: Candidate) {
         let now = self.kit.world.now();
         let offered = self.discovery.borrow_mut().offer(candidate, now, &mut self.out());
@@ -30,7 +30,7 @@ impl<W: World> Shard<W> {
         RefMut::map(self.discovery.borrow_mut(), Discovery::frontier_mut)
     }
 
-    /// Counts what became of a candidate, at once or after a merge.
+    /// Counts what happened to a candidate, at once or after a merge.
     pub(in crate::shard) fn offered(&self, offered: Offered) {
         let count = match offered {
             Offered::Queued => Count::UrlsNew,
@@ -45,13 +45,14 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// A URL's name in redirect trails and in the near-duplicate tables.
+    /// Returns the number that stands for a URL in redirect trails and in the near-duplicate
+    /// tables.
     pub(in crate::shard) fn trail_step(&self, url: &Url) -> u64 {
         url.fingerprint(&self.kit.plan.hash_key).0 as u64
     }
 
-    /// Counts what is left out of a page with too many links, and says so at the first such page,
-    /// the tenth, the hundredth: the index names them all.
+    /// Counts the links left out of a page with too many links, and warns at the first such page,
+    /// the tenth, the hundredth and so on. The index names all such pages.
     pub(in crate::shard) fn tell_left_out(&self, url: &Url, link_count: u32) {
         if link_count == 0 {
             return;
@@ -73,7 +74,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Of links, all at once: see [`Shard::offered`] for one.
+    /// Counts what happened to many links at once. [`Shard::offered`] does so for one URL.
     pub(in crate::shard) fn count_links(&self, tally: LinkTally) {
         let probe = &self.kit.probe;
         probe.add(Count::LinksRemembered, tally.remembered_count);

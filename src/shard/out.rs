@@ -1,5 +1,6 @@
-//! Where a service puts what others must hear: entries for the journal, letters and links for other
-//! shards. An [`Out`] only appends. It calls nobody back, so a service may be borrowed meanwhile.
+//! How a service passes on what others must know: journal entries, and letters (messages) and links
+//! for other shards. An [`Out`] only appends. It calls no service back, so a service may stay
+//! borrowed while it is used.
 
 use super::Shard;
 use crate::crawl::flow::{Candidate, Message, ShardIndex};
@@ -13,11 +14,11 @@ pub trait Out {
     /// Posts a message to another shard.
     fn letter(&mut self, to: ShardIndex, message: Message);
 
-    /// Brings a URL to the shard that owns its host.
+    /// Sends a link to the shard that owns its host.
     fn link(&mut self, to: ShardIndex, id: UrlId, found: &Candidate<&str>);
 }
 
-/// The way out of a shard that runs: its journal and its mesh.
+/// The [`Out`] of a running shard: its journal and its mesh.
 pub(super) struct Outlets<'s, W: World>(&'s Shard<W>);
 
 impl<W: World> Shard<W> {
@@ -41,7 +42,7 @@ impl<W: World> Out for Outlets<'_, W> {
     }
 }
 
-/// What was put out, for a test to look at.
+/// An [`Out`] that keeps what was appended, for a test to examine.
 #[cfg(test)]
 #[derive(Debug, Default)]
 pub struct Kept {

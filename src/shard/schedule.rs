@@ -1,7 +1,8 @@
-//! The shard's loop: starts visits as hosts' times come, and sends what waits for others.
+//! The shard's loop: starts visits as their hosts' times come, and sends what waits for other
+//! shards.
 //!
-//! In: hosts that are ready, turns that have come, pokes of whoever changed something. Out: visits.
-//! Belongs to one core.
+//! In: hosts that are ready, turns that have been granted, and pokes from any task that changed
+//! something. Out: visits. Touched by one core.
 
 use super::{Notice, Shard};
 use crate::base::Time;
@@ -18,17 +19,20 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Hosts in line for a turn at an address or a domain, and those whose turn has come.
+/// The hosts whose turn at an address or a domain has come, and the number of those that wait for
+/// one.
 #[derive(Default)]
 pub(super) struct Called {
     /// Hosts whose turn has come.
     pub hosts: RefCell<VecDeque<(HostId, TurnPlace)>>,
-    /// Hosts that have asked for a turn and wait for it, or were called and are not yet visited.
+    /// The number of hosts that have asked for a turn and wait for it, or were called and are not
+    /// yet visited.
     pub in_line_count: Cell<u64>,
 }
 
 impl<W: World> Shard<W> {
-    /// Starts visits as hosts' times come, until the shard is told to stop. True if all was done.
+    /// Starts visits as hosts' times come, until the shard is told to stop. Returns true if all
+    /// work was done.
     pub(super) async fn schedule(self: &Rc<Self>) -> bool {
         let mut drained = false;
         loop {
@@ -109,7 +113,8 @@ impl<W: World> Shard<W> {
             self.called.in_line_count.set(self.called.in_line_count.get() - 1);
         }
         let (slot, page) = self.slots.begin();
-        // A visit is some kilobytes: on the heap once, and not moved on its way to the executor.
+        // The future of a visit takes some kilobytes, so it is placed on the heap once and not
+        // moved on its way to the executor.
         let visiting = self.clone();
         let mut visit = Box::pin(async move { visiting.visit(host, turn, page).await });
         let shard = self.clone();

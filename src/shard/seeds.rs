@@ -1,8 +1,9 @@
 //! Seeds on their way into the frontier, a few at a time.
 //!
-//! In: lists of seeds from the control thread, any number. Out: offers. They have a task of their
-//! own, because they wait for a journal that is behind, on a failing disk for as long as it fails,
-//! and whoever takes the mail must hear `Halt` meanwhile. Belongs to one core.
+//! In: any number of lists of seeds from the control thread. Out: offers to the frontier. Seeds
+//! have a task of their own, because they wait for a journal that is behind, on a failing disk for
+//! as long as it fails, and the task that takes the mail must be able to hear `Halt` meanwhile.
+//! Touched by one core.
 
 use super::Shard;
 use crate::base::Time;
@@ -16,16 +17,18 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// The seeds that wait to be offered.
 #[derive(Default)]
 pub(super) struct Sowing {
-    /// As many lists as the control thread sends: one a start.
+    /// The lists still to be offered. Bounded by what the control thread sends: one list at each
+    /// start.
     lists: RefCell<VecDeque<Vec<Candidate>>>,
     wake: Notify,
     is_active: Cell<bool>,
 }
 
 impl Sowing {
-    /// No seed waits to be offered.
+    /// Reports whether no seed waits to be offered.
     pub(super) fn is_done(&self) -> bool {
         !self.is_active.get() && self.lists.borrow().is_empty()
     }
@@ -51,12 +54,13 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Offers seeds a few at a time: a list of millions must neither stop the core nor outrun the
-    /// journal.
+    /// Offers seeds a few at a time, because a list of millions must neither stop the core nor
+    /// outrun the journal.
     async fn sow(&self, candidates: Vec<Candidate>) {
         let mut candidates = candidates.into_iter().peekable();
         while candidates.peek().is_some() {
-            // Each step from its own time: those that were taken late would all be due at once.
+            // Each step spreads its hosts from its own time; from the first step's time, the hosts
+            // of late steps would all be due at once.
             let now = self.kit.world.now();
             for candidate in candidates.by_ref().take(SEED_STEP_COUNT) {
                 let host = candidate.url.host_key(&self.kit.plan.hash_key);
@@ -69,7 +73,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// A seed's host has its first turn at a moment of the opening that its name decides.
+    /// Gives a seed's host its first turn at a time within `start_spread_ms` that depends on its
+    /// name.
     fn spread_start(&self, host: HostKey, now: Time) {
         let spread_ms = self.kit.plan.settings.start_spread_ms;
         if spread_ms == 0 {
@@ -77,7 +82,7 @@ impl<W: World> Shard<W> {
         }
         let mut frontier = self.frontier_mut();
         if let Some(id) = frontier.host_by_key(host) {
-            // Not the top bits: they say which core a host is on.
+            // The top bits are not used, because they say which core a host is on.
             let share = f64::from(host.0 as u32) / f64::from(u32::MAX);
             let wait = Duration::from_millis(spread_ms).mul_f64(share);
             frontier.postpone(id, now + wait);

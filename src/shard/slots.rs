@@ -1,8 +1,9 @@
-//! What a visit takes from its shard before it begins: a fetch slot, and a page of the page limit.
+//! What a visit takes from its shard before it begins: a fetch slot, and one page of the page
+//! limit.
 //!
-//! Owns how many visits are under way, and this shard's share of `max_pages` ([`super::BudgetDesk`]
-//! deals it out). A [`VisitSlot`] and a [`PageBudget`] cannot be copied: a visit gives both back,
-//! or spends the page, on every way through the code. Belongs to one core.
+//! Owns the number of visits under way, and this shard's share of `max_pages`, which
+//! [`super::BudgetDesk`] deals out. A [`VisitSlot`] and a [`PageBudget`] cannot be copied: on every
+//! way through the code a visit gives both back, or spends the page. Touched by one core.
 
 use crate::base::owed::{Ledger, Owed};
 use std::cell::Cell;
@@ -20,10 +21,10 @@ pub(super) struct Page;
 
 pub(super) struct Slots {
     active_count: Cell<usize>,
-    /// Pages that may still be started; `None` if there is no limit.
+    /// The number of pages that may still be started; `None` if there is no limit.
     budget: Option<Cell<u64>>,
     is_budget_asked: Cell<bool>,
-    /// The control thread wants what cannot be spent: see [`super::BudgetDesk`].
+    /// Whether the control thread wants back what cannot be spent: see [`super::BudgetDesk`].
     is_budget_called_in: Cell<bool>,
     visits: Ledger,
     pages: Ledger,
@@ -41,7 +42,7 @@ impl Slots {
         }
     }
 
-    /// Visits under way.
+    /// Returns the number of visits under way.
     pub(super) fn active_count(&self) -> &Cell<usize> {
         &self.active_count
     }
@@ -55,7 +56,7 @@ impl Slots {
         self.budget.as_ref().is_none_or(|budget| budget.get() > 0)
     }
 
-    /// Begins a visit. Only where [`Slots::has_budget`].
+    /// Begins a visit. May be called only if [`Slots::has_budget`].
     pub(super) fn begin(&self) -> (VisitSlot, PageBudget) {
         self.active_count.set(self.active_count.get() + 1);
         if let Some(budget) = &self.budget {
@@ -70,12 +71,12 @@ impl Slots {
         self.active_count.set(self.active_count.get() - 1);
     }
 
-    /// The visit has stored a page.
+    /// Spends a page: the visit has stored one.
     pub(super) fn spend(&self, page: PageBudget) {
         let Page = page.redeem();
     }
 
-    /// The visit has brought no page after all.
+    /// Takes a page back: the visit has stored none.
     pub(super) fn refund(&self, page: PageBudget) {
         let Page = page.redeem();
         if let Some(budget) = &self.budget {
@@ -83,7 +84,7 @@ impl Slots {
         }
     }
 
-    /// The control thread has given more pages.
+    /// Adds pages that the control thread has given.
     pub(super) fn add_budget(&self, page_count: u64) {
         if let Some(budget) = &self.budget {
             budget.set(budget.get().saturating_add(page_count));
@@ -92,20 +93,20 @@ impl Slots {
         self.is_budget_called_in.set(false);
     }
 
-    /// The control thread wants back what cannot be spent at once.
+    /// Notes that the control thread wants back the pages that cannot be spent at once.
     pub(super) fn call_budget_in(&self) {
         self.is_budget_called_in.set(true);
     }
 
-    /// Asks for more pages by `ask`, unless that was done already.
+    /// Asks for more pages by calling `ask`, unless that was already done.
     pub(super) fn want_budget(&self, ask: impl FnOnce() -> bool) {
         if !self.is_budget_asked.get() {
             self.is_budget_asked.set(ask());
         }
     }
 
-    /// Sends back by `send` what no visit has taken, if it was called in. Another shard may have
-    /// the turn at an address where all hosts of this one wait in line.
+    /// Sends back, by calling `send`, the pages that no visit has taken, if they were called in.
+    /// Another shard may have the turn at an address where all hosts of this one wait in line.
     pub(super) fn return_budget(&self, send: impl FnOnce(u64) -> bool) {
         let Some(budget) = self.budget.as_ref().filter(|budget| budget.get() > 0) else { return };
         if self.is_budget_called_in.get() {

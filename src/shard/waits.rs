@@ -1,5 +1,5 @@
-//! What the shard waits for, for the operator: gathered once a second, from figures that are at
-//! hand. Failing origins are looked at one by one, up to a bound.
+//! What the shard waits for, as the operator sees it: gathered once a second from figures that are
+//! at hand. Failing origins are examined one by one, up to a bound.
 
 use super::Shard;
 use super::manners::Pace;
@@ -45,7 +45,7 @@ impl<W: World> Shard<W> {
         waits
     }
 
-    /// Why no visit is started, as [`Shard::may_start`] decides it.
+    /// Returns why no visit is started, by the same conditions as [`Shard::may_start`].
     fn held_by(&self, frontier: &Frontier<DiskSieve<W::File>, Pace>) -> Option<Hold> {
         if self.kit.life.is_draining() {
             Some(Hold::Ending)

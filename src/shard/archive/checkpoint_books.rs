@@ -1,6 +1,6 @@
-//! The books of checkpoints: which are on disk and what they need there, when the next one is due,
+//! The books of checkpoints: which are on disk and which files they need, when the next one is due,
 //! and the archive's part in writing it. The shard's loop takes the checkpoint itself, because it
-//! reads every service ([`crate::shard::checkpoint`]). Belongs to one core.
+//! reads every service ([`crate::shard::checkpoint`]). Touched by one core.
 
 use super::Archive;
 use crate::base::Time;
@@ -19,7 +19,7 @@ use crate::io::{DiskError, File, World};
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
-/// A checkpoint that is on disk, and what it needs there.
+/// A checkpoint on disk, and the files that it needs.
 #[derive(Clone, Debug)]
 pub(in crate::shard) struct Kept {
     pub name: FileName,
@@ -29,17 +29,18 @@ pub(in crate::shard) struct Kept {
 }
 
 pub(in crate::shard) struct CheckpointBooks {
-    /// The last two, the older first.
+    /// The last two checkpoints, the older first.
     kept: RefCell<Vec<Kept>>,
     next_sequence: Cell<u64>,
-    /// Journal from before the restart that the next checkpoint makes useless.
+    /// The size of the journal from before the restart, which the next checkpoint makes useless.
     carried_bytes: Cell<u64>,
     due: Cell<Time>,
-    /// The generation holds: what the one before it left may go.
+    /// Whether checkpoints may begin: the generation is valid, so what the one before it left may
+    /// be removed.
     is_begun: Cell<bool>,
     wake: Notify,
     is_active: Cell<bool>,
-    /// Attempts that are over.
+    /// Counts the attempts that are over.
     ended: Watermark,
 }
 
@@ -50,7 +51,7 @@ pub(in crate::shard) struct CheckpointDraft<F> {
     begun: Time,
 }
 
-/// The files that no checkpoint needs any more: those that are named by none of these.
+/// The checkpoints whose files are still needed. A file that none of them names may be removed.
 pub(in crate::shard) struct Retired {
     kept: Vec<Kept>,
 }
@@ -85,8 +86,9 @@ impl CheckpointBooks {
     }
 }
 
-/// Until when there is no checkpoint to take; `None` if one is due and can be taken. Never in the
-/// past: a journal that is too long on a disk that fails would keep the core for itself.
+/// Returns until when no checkpoint can be taken, or `None` if one is due and can be taken. The
+/// time is never in the past: otherwise a journal that is too long, on a disk that fails, would
+/// keep the core busy.
 fn rest(now: Time, due: Time, journal_bytes: u64, is_failing: bool) -> Option<Time> {
     if now < due && journal_bytes < JOURNAL_BYTES_MAX {
         return Some(due);
@@ -95,7 +97,7 @@ fn rest(now: Time, due: Time, journal_bytes: u64, is_failing: bool) -> Option<Ti
 }
 
 impl<W: World> Archive<W> {
-    /// Resolves when a checkpoint is due and can be taken, or when the shard comes to its end.
+    /// Resolves when a checkpoint is due and can be taken, or when the shard is halted.
     pub(in crate::shard) async fn checkpoint_due(&self) {
         let Some(journal) = &self.journal else { return };
         let books = &self.books;
@@ -120,7 +122,7 @@ impl<W: World> Archive<W> {
         self.books.due.set(self.kit.world.now() + period);
     }
 
-    /// Lets checkpoints begin: every shard has its state, and the manifest says so.
+    /// Allows checkpoints: every shard has its state, and the manifest says so.
     pub(in crate::shard) fn begin_checkpoints(&self) {
         self.books.is_begun.set(true);
         self.books.wake.poke();
@@ -130,7 +132,7 @@ impl<W: World> Archive<W> {
         self.books.is_begun.get()
     }
 
-    /// Wakes whoever waits for a checkpoint to be due, if the journal has grown long enough.
+    /// Wakes the task that waits for a checkpoint to be due, if the journal has grown long enough.
     pub(in crate::shard) fn prod_checkpoints(&self) {
         if let Some(journal) = &self.journal
             && journal.size_bytes() + self.books.carried_bytes.get() >= JOURNAL_BYTES_MAX
@@ -139,7 +141,7 @@ impl<W: World> Archive<W> {
         }
     }
 
-    /// Marks an attempt as under way, and as over again.
+    /// Marks an attempt as under way, or as over.
     pub(in crate::shard) fn set_checkpoint_active(&self, is_active: bool) {
         self.books.is_active.set(is_active);
         if !is_active {
@@ -163,18 +165,18 @@ impl<W: World> Archive<W> {
         );
     }
 
-    /// Number of the last journal entry.
+    /// Returns the number of the last journal entry.
     pub(in crate::shard) fn lsn(&self) -> u64 {
         self.journal.as_ref().map_or(0, Journal::lsn)
     }
 
-    /// Begins a new file of the journal; returns the last entry of the one before and the new
-    /// file's number: the cut.
+    /// Begins a new file of the journal, which is the cut. Returns the last entry of the file
+    /// before and the number of the new file.
     pub(in crate::shard) async fn cut(&self) -> Result<(u64, u64), JournalError> {
         self.journal.as_ref().expect("only a shard with a journal takes checkpoints").rotate().await
     }
 
-    /// Creates the file of a checkpoint for what lies before the cut.
+    /// Creates the file of a checkpoint for everything before the cut.
     pub(in crate::shard) async fn draft(
         &self,
         (cut_lsn, cut_sequence): (u64, u64),
@@ -193,7 +195,7 @@ impl<W: World> Archive<W> {
         Ok(CheckpointDraft { writer, kept, begun })
     }
 
-    /// Ends a checkpoint: makes durable what it stands on, reads it back and gives it its name.
+    /// Ends a checkpoint: makes durable what it depends on, reads it back and gives it its name.
     /// `run` are the counters of this run.
     pub(in crate::shard) async fn finish_draft(
         &self,
@@ -220,7 +222,8 @@ impl<W: World> Archive<W> {
         Ok(())
     }
 
-    /// The journal that would name them again is about to go.
+    /// Makes the dead letters durable, because the journal that would name them again is about to
+    /// be removed.
     async fn sync_dead_letters(&self) -> Result<(), JournalError> {
         match self.dead_letters.sync().await {
             Err(StoreError::Disk { error, .. }) => {
@@ -231,8 +234,8 @@ impl<W: World> Archive<W> {
         }
     }
 
-    /// Removes what only older checkpoints than the last two need; returns what these need. Called
-    /// when a checkpoint is proven.
+    /// Removes what only checkpoints older than the last two need, and returns what these two need.
+    /// Called when a checkpoint is proven.
     pub(in crate::shard) async fn retire(&self) -> Result<Retired, JournalError> {
         let (oldest, first_journal) = {
             let mut kept = self.books.kept.borrow_mut();
@@ -249,7 +252,7 @@ impl<W: World> Archive<W> {
         Ok(Retired { kept: self.books.kept.borrow().clone() })
     }
 
-    /// Removes the state of shards that are no more.
+    /// Removes the state of shards that no longer exist.
     async fn remove_former(&self) -> Result<(), JournalError> {
         let (world, plan) = (&self.kit.world, &self.kit.plan);
         let former = plan.past.map_or(0, |past| past.shard_count);
@@ -278,7 +281,7 @@ impl<W: World> Archive<W> {
 }
 
 impl<F: File> CheckpointDraft<F> {
-    /// Names a run of URL seen that the checkpoint needs.
+    /// Adds a run of URL seen that the checkpoint needs.
     pub(in crate::shard) fn push_run(&mut self, name: String, pack: impl FnOnce(&mut Pack<'_>)) {
         let mut image = Vec::new();
         pack(&mut Pack(&mut image));
@@ -286,7 +289,7 @@ impl<F: File> CheckpointDraft<F> {
         self.kept.run_names.push(name);
     }
 
-    /// Names a segment of the queues that the checkpoint needs.
+    /// Adds a segment of the queues that the checkpoint needs.
     pub(in crate::shard) fn push_segment(
         &mut self,
         name: String,

@@ -1,16 +1,17 @@
-//! When a URL has come to its end: when its WARC record is durable, and every link it brought is
-//! durable too, with this shard or with the peer that owns it.
+//! Completion: when the end of a URL is durable. Its WARC record must be durable, and so must every
+//! link that it brought, with this shard or with the peer that owns it.
 //!
-//! Owns the ends that are not yet told to the journal. In: URLs that were fetched, stored and whose
-//! links were routed. Out: `Ended` entries. Until then a URL is open: after a crash it is asked for
-//! again, and its links are found again.
+//! Owns the ends that are not yet in the journal. In: URLs that were fetched and stored and whose
+//! links were routed. Out: `Ended` entries. Until its entry is written, a URL is open: after a
+//! crash it is requested again, and its links are found again.
 //!
 //! Each end waits for four things, all of which only rise: the store's synced bytes, the batches of
 //! URL seen that were judged, the journal's durable entries, and the links that each peer has
-//! acknowledged. They are noted in order, so the first in line is always the first to be done.
+//! acknowledged. Ends are queued in order, so the first in the queue is always the first to be
+//! done.
 //!
-//! A peer acknowledges links when its own journal has them (or URL seen knows them): one message
-//! for many, by their count. Belongs to one core.
+//! A peer acknowledges links when its own journal has them (or URL seen knows them). One message
+//! acknowledges many links, by their count. Touched by one core.
 
 use super::Archive;
 use crate::base::limits::COMPLETION_COUNT_MAX;
@@ -28,14 +29,14 @@ use std::collections::VecDeque;
 pub(super) struct Completion {
     ends: RefCell<VecDeque<Waiting>>,
     end_added: Notify,
-    /// Batches of URL seen that are judged, their new URLs queued.
+    /// The batches of URL seen that are judged and whose new URLs are queued.
     judged: Watermark,
     peers: Vec<Peer>,
     owed: RefCell<VecDeque<OwedLinks>>,
     owed_added: Notify,
 }
 
-/// Links between this shard and one other, counted.
+/// The counts of links between this shard and one other.
 #[derive(Default)]
 struct Peer {
     sent_count: Cell<u64>,
@@ -44,15 +45,15 @@ struct Peer {
     received_count: Cell<u64>,
 }
 
-/// What was stored of a URL.
+/// What was stored for a URL.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::shard) struct Stored {
     pub position: Position,
-    /// It is a page, and no list of pages, redirect or error.
+    /// Whether the record is a page, and no sitemap, redirect or error.
     pub is_page: bool,
 }
 
-/// A URL at its end.
+/// A URL that has ended.
 #[derive(Debug)]
 pub(in crate::shard) struct End {
     pub host: HostId,
@@ -61,22 +62,23 @@ pub(in crate::shard) struct End {
     pub record: Option<Stored>,
 }
 
+/// An end that is not yet durable, and what it waits for.
 struct Waiting {
     end: End,
     needs: Needs,
-    /// Links sent to each peer by then.
+    /// The number of links sent to each peer when the URL ended.
     sent_counts: Box<[u64]>,
 }
 
-/// What must be durable here.
+/// What must be durable in this shard.
 #[derive(Clone, Copy)]
 struct Needs {
     lsn: u64,
-    /// The last batch of URL seen in which a link of the page waits.
+    /// The last batch of URL seen in which a link of the page may wait.
     batch: u64,
 }
 
-/// Links of a peer that it waits to hear of.
+/// Links of a peer that still have to be acknowledged to it.
 struct OwedLinks {
     to: ShardIndex,
     through_count: u64,
@@ -105,9 +107,9 @@ impl Completion {
 }
 
 impl<W: World> Archive<W> {
-    /// Takes a URL that has come to its end, while its record and its links are on their way to the
-    /// disk. `batch` is the last batch of URL seen in which a link of it may wait. Without a
-    /// journal nothing is waited for, and the URL comes back as complete.
+    /// Takes a URL that has ended, while its record and its links are on their way to the disk.
+    /// `batch` is the last batch of URL seen in which one of its links may wait. Without a journal
+    /// nothing is waited for, and the end is returned as complete.
     pub(in crate::shard) fn end(&self, end: End, batch: u64) -> Option<End> {
         let Some(journal) = &self.journal else { return Some(end) };
         let own = &self.completion;
@@ -118,7 +120,7 @@ impl<W: World> Archive<W> {
         None
     }
 
-    /// Notes that links of a peer were taken in, so that it hears when they are durable.
+    /// Notes that links of a peer were taken, so that they are acknowledged once they are durable.
     pub(in crate::shard) fn owe(&self, to: ShardIndex, link_count: u64, batch: u64) {
         let Some(journal) = self.journal.as_ref().filter(|_| link_count > 0) else { return };
         let own = &self.completion;
@@ -129,7 +131,7 @@ impl<W: World> Archive<W> {
         own.owed_added.poke();
     }
 
-    /// Notes that batches of URL seen are judged, up to this one.
+    /// Notes that the batches of URL seen up to this one are judged.
     pub(in crate::shard) fn judged(&self, batch: u64) {
         self.completion.judged.rise(batch);
     }
@@ -139,14 +141,14 @@ impl<W: World> Archive<W> {
         sent.set(sent.get() + 1);
     }
 
-    /// Notes that a peer has made the first `through_count` links durable that were sent to it.
+    /// Notes that a peer has made durable the first `through_count` links that were sent to it.
     pub(in crate::shard) fn links_kept(&self, by: ShardIndex, through_count: u64) {
         let peer = &self.completion.peers[usize::from(by.0)];
         assert!(through_count <= peer.sent_count.get(), "a peer has kept more than it was sent");
         peer.kept.rise(through_count);
     }
 
-    /// Reports whether every end is told to the journal, and every peer has heard of its links.
+    /// Reports whether every end is in the journal, and all links of peers are acknowledged.
     pub(in crate::shard) fn is_settled(&self) -> bool {
         self.completion.is_done()
     }
@@ -155,7 +157,8 @@ impl<W: World> Archive<W> {
         self.completion.ends.borrow().is_empty()
     }
 
-    /// Waits for the next URL whose end is durable, and tells the journal. Only with a journal.
+    /// Waits for the next URL whose end is durable, and writes its end to the journal. May be
+    /// called only if there is a journal.
     pub(in crate::shard) async fn next_completed(&self) -> End {
         let own = &self.completion;
         loop {
@@ -181,7 +184,8 @@ impl<W: World> Archive<W> {
     fn note_end(&self, end: &End) {
         self.kit.probe.add(Count::UrlsEnded, 1);
         let is_page = end.record.is_some_and(|record| record.is_page);
-        // In the same breath as the entry: a checkpoint has both or neither.
+        // The totals change together with the entry, without a wait in between, so that a
+        // checkpoint has both or neither.
         self.totals.borrow_mut().ended(end.outcome, is_page);
         self.entry(|out| {
             if is_failure(end.outcome) {
@@ -195,7 +199,7 @@ impl<W: World> Archive<W> {
         });
     }
 
-    /// Waits until links of peers have become durable; returns how many of each peer's.
+    /// Waits until links of peers have become durable. Returns how many of each peer's links are.
     pub(in crate::shard) async fn next_owed(&self) -> Vec<(ShardIndex, u64)> {
         let own = &self.completion;
         loop {
@@ -226,7 +230,8 @@ impl<W: World> Archive<W> {
             && self.journal.as_ref().is_none_or(|journal| journal.durable_lsn() >= needs.lsn)
     }
 
-    /// Waits until what was deferred is judged, and what that brought is durable.
+    /// Waits until the deferred links are judged, and the journal entries of their new URLs are
+    /// durable.
     async fn settle_needs(&self, needs: Needs) {
         let Some(journal) = &self.journal else { return };
         let mut lsn = needs.lsn;

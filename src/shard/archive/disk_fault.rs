@@ -1,9 +1,9 @@
-//! What a shard does while the disk fails: it stops starting fetches, keeps what it has in hand,
-//! tells the operator, tries again with back-off, and goes on.
+//! What a shard does while the disk fails: it starts no fetches, keeps what is not yet
+//! written, tells the operator, retries with back-off, and continues when the disk works again.
 //!
-//! The store and the logs keep what is not durable (full write buffers in line and those that await
-//! their sync) and let writers wait when these are as many as may be, so what is in hand is bounded
-//! by them and by the fetch slots. Belongs to one core.
+//! The store and the logs keep what is not durable: full write buffers that wait in line, and those
+//! that wait for their sync. When these reach their bound, writers wait. So what is kept is bounded
+//! by them and by the fetch slots. Touched by one core.
 
 use super::{Archive, as_store_error};
 use crate::base::Time;
@@ -16,28 +16,29 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The archive's view of its disk.
+/// What the archive knows about a failure of its disk.
 #[derive(Default)]
 pub(super) struct DiskFault {
-    /// The last failure that the operator was told of; none while the disk works.
+    /// The last failure that the operator was told of; `None` while the disk works.
     told: RefCell<Option<StoreError>>,
     retry_at: Cell<Time>,
     retry_ms: Cell<u64>,
     is_trying: Cell<bool>,
-    /// The files are being closed, and are closed.
+    /// Whether the files are being closed, and (`is_closed`) whether they are closed.
     is_closing: Cell<bool>,
     is_closed: Cell<bool>,
 }
 
 impl<W: World> Archive<W> {
-    /// Returns why nothing may be started: the failure of the disk, if it fails.
+    /// Returns the failure of the disk, if it fails. Nothing may be started then.
     pub(in crate::shard) fn failure(&self) -> Option<StoreError> {
         let logs = || self.request_log.failure().or_else(|| self.dead_letters.failure());
         let journal = || self.journal.as_ref()?.failure().map(as_store_error);
         self.store.failure().or_else(logs).or_else(journal)
     }
 
-    /// Once a second: tells of a failure, and tries the disk again when its time has come.
+    /// Tells the operator of a failure, and tries the disk again when its time has come. Called
+    /// once a second.
     pub(in crate::shard) fn mind(self: &Rc<Self>) {
         let Some(error) = self.failure() else { return };
         let (fault, now) = (&self.fault, self.kit.world.now());
@@ -82,8 +83,8 @@ impl<W: World> Archive<W> {
         }
     }
 
-    /// Closes the files beside the shard's loop: the first call starts it. Returns true once all
-    /// are closed. A disk that fails is waited for, unless the shard is halted.
+    /// Closes the files beside the shard's loop; the first call starts it. Returns true once all
+    /// are closed. If the disk fails, closing waits for it, unless the shard is halted.
     pub(in crate::shard) fn close_files_once(self: &Rc<Self>) -> bool {
         if !self.fault.is_closing.replace(true) {
             let archive = self.clone();
@@ -93,7 +94,7 @@ impl<W: World> Archive<W> {
     }
 
     async fn close_patiently(&self) {
-        // In vain if the disk fails: the ends are told when it has recovered.
+        // This has no effect if the disk fails: the ends then become durable when it has recovered.
         let _ = self.store.sync().await;
         while !self.is_settled() {
             if self.kit.life.is_halted() {

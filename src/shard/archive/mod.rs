@@ -1,11 +1,11 @@
 //! What the crawl keeps, and when it is durable: WARC records, the request log, dead letters, the
 //! journal, and the books of checkpoints.
 //!
-//! Owns the shard's files but for those of URL seen and of the queues. In: pages, requests, dead
-//! letters, journal entries, URLs that have come to their end. Out: positions of records, URLs
-//! whose end is durable, and what of other shards' links is durable. Invariant: no page is counted
-//! and no URL ends before its record and its links are durable. Belongs to one core; its calls wait
-//! for the disk, so its state lies in cells and no borrow is held across a wait.
+//! Owns the shard's files except those of URL seen and of the queues. In: pages, requests, dead
+//! letters, journal entries, URLs that have ended. Out: positions of records, URLs whose end is
+//! durable, and which links of other shards are durable. Invariant: no page is counted and no URL
+//! ends before its record and its links are durable. Touched by one core. Its calls wait for the
+//! disk, so its state is in cells, and no borrow is held across a wait.
 
 mod checkpoint_books;
 mod completion;
@@ -35,18 +35,18 @@ pub(super) struct Archive<W: World> {
     store: WarcStore<W>,
     request_log: RequestLog<W>,
     dead_letters: RequestLog<W>,
-    /// `None` if the settings want none.
+    /// The journal; `None` if the settings turn it off.
     journal: Option<Journal<W>>,
     completion: Completion,
     fault: DiskFault,
     unproven: RefCell<Unproven>,
     books: CheckpointBooks,
-    /// What earlier runs amounted to, and with it what has ended in this one.
+    /// The totals of earlier runs, plus what has ended in this one.
     totals: RefCell<Totals>,
     begun: Time,
 }
 
-/// The files of an archive, open, and what earlier runs have left in them.
+/// The open files of an archive, and what earlier runs have left in them.
 pub(super) struct Opened<W: World> {
     pub store: WarcStore<W>,
     pub request_log: RequestLog<W>,
@@ -74,7 +74,7 @@ impl<W: World> Archive<W> {
         })
     }
 
-    /// Stores a record and returns where it lies. It is counted once it is durable.
+    /// Stores a record and returns its position. The record is counted once it is durable.
     pub(super) async fn page(&self, page: &StoredPage<'_>) -> Result<Position, StoreError> {
         let position = self.kit.spend_on(Stage::Store, self.store.write(page)).await?;
         self.settle();
@@ -98,14 +98,14 @@ impl<W: World> Archive<W> {
         self.request_log.write(line).await;
     }
 
-    /// Writes a line of the log of dead letters: the URL is given up.
+    /// Writes a line to the log of dead letters, for a URL that is given up.
     pub(super) async fn bury(&self, queued: &Queued, outcome: Outcome) {
         let (&Queued { ref url, depth, via, .. }, tries) = (queued, queued.tries_made());
         let letter = DeadLetter { at: self.kit.world.wall(), outcome, tries, depth, via, url };
         self.dead_letters.write(&letter).await;
     }
 
-    /// Hands the lines that were gathered to the operating system, once a second.
+    /// Hands the gathered lines of the logs to the operating system. Called once a second.
     pub(super) fn begin_flush(&self) {
         self.request_log.begin_flush();
         self.dead_letters.begin_flush();
@@ -144,8 +144,7 @@ impl<W: World> Archive<W> {
         self.store.file_count()
     }
 
-    /// What the crawl has amounted to: this run, of which `run` are the counters, with those
-    /// before.
+    /// Returns the totals of the crawl: this run, whose counters are `run`, with those before it.
     fn totals_with(&self, run: &Metrics) -> Totals {
         let mut totals = self.totals.borrow().clone();
         totals.add_run(run);
@@ -154,7 +153,7 @@ impl<W: World> Archive<W> {
     }
 }
 
-/// For the notices, which speak of the store.
+/// Converts an error of the journal to one of the store, because notices carry errors of the store.
 pub(super) fn as_store_error(error: JournalError) -> StoreError {
     match error {
         JournalError::Disk { error, .. } => StoreError::Disk { doing: "write the journal", error },

@@ -1,12 +1,12 @@
 //! Figures of records that are written and not yet durable. Nothing is counted as stored before it
-//! survives a power cut.
+//! would survive a power cut.
 
 use crate::crawl::metrics::Count;
 use crate::crawl::store::Position;
 use crate::shard::probe::Probe;
 use std::collections::VecDeque;
 
-/// Owns the figures, in the order of the marks at which the store has synced them. Bounded by what
+/// The figures, in the order of the marks at which the store will have synced them. Bounded by what
 /// the store lets wait for the disk.
 #[derive(Default)]
 pub(super) struct Unproven {
@@ -20,7 +20,7 @@ impl Unproven {
         self.entries.push_back((mark, Count::WarcRecords, 1));
     }
 
-    /// The record that was stored last is a page.
+    /// Notes that the record stored last is a page.
     pub(super) fn page_stored(&mut self) {
         let mark = self.entries.back().map_or(0, |(mark, ..)| *mark);
         self.entries.push_back((mark, Count::Pages, 1));

@@ -1,22 +1,24 @@
 //! The links of a page: from their texts to the frontier, or to the core that owns their host.
 //!
 //! In: the base of a page and the texts of its links; URLs that other cores have sent. Out: URLs
-//! that are new or whose turn at the disk has yet to come, given to the frontier; URLs of other
-//! cores' hosts, given to whoever sends them; a [`LinkTally`]. Owned by one core.
+//! that are new or still wait for the disk, given to the frontier; URLs of other cores' hosts,
+//! handed over to be sent; a [`LinkTally`]. Touched by one core.
 //!
-//! Most links are known, and what costs is to find that out: every gate is a table larger than the
+//! Most links are known, and finding that out is what costs: every gate is a table larger than the
 //! processor's caches. So links go through the gates together, [`LINK_BATCH_COUNT`] of a page at a
-//! time, and each gate's memory is asked for before the first is judged:
-//! 1. Keys of all; those that the memo knows are done, and those that stand in the batch before.
-//! 2. The others are joined and normalised in buffers that are used again, and hashed once.
-//! 3. URL seen: what it has seen of late first, then all of it for the others. Known ones are done.
-//! 4. The few that are left are offered one by one.
+//! time, and each gate's memory is prefetched before the first link is judged:
+//! 1. The keys of all links are computed. Links that the memo knows are done, and so are those that
+//!    occur earlier in the batch.
+//! 2. The others are joined and normalised in buffers that are reused, and hashed once.
+//! 3. URL seen is asked: first what it has seen recently, then, for the others, all of it. Known
+//!    links are done.
+//! 4. The few that remain are offered one by one.
 //!
-//! What comes from other cores begins with the third, [`PARCEL_BATCH_COUNT`] at a time: it was
-//! joined and hashed where it was found.
+//! Links from other cores begin with the third step, [`PARCEL_BATCH_COUNT`] at a time, because they
+//! were joined and hashed where they were found.
 //!
-//! What is asked for beforehand changes nothing, and between the check of a URL and its offer only
-//! links of the same batch are taken: one that stands in the batch twice is checked again.
+//! Prefetching changes no result. Between the check of a URL and its offer only links of the same
+//! batch are admitted, so a link that occurs twice in the batch is checked again.
 
 use super::link_memo::{Bases, LinkMemo};
 use crate::base::limits::{LINK_BATCH_COUNT, PARCEL_BATCH_COUNT};
@@ -26,33 +28,33 @@ use crate::crawl::frontier::{Frontier, Offered, Seen, Sieve};
 use crate::proto::url::{Base, Fingerprint, HostKey, Normaliser, Scratch, Url, UrlId};
 use std::cell::RefMut;
 
-/// What a shard does for links, or whoever stands in for one.
+/// What the link desk needs of the shard. A test has a stand-in.
 pub trait Ways {
     type Sieve: Sieve;
     type Data: Default;
 
     fn frontier(&self) -> RefMut<'_, Frontier<Self::Sieve, Self::Data>>;
-    /// Under which hosts and URLs are hashed.
+    /// Returns the key with which hosts and URLs are hashed.
     fn hash_key(&self) -> &HashKey;
     fn normaliser(&self) -> &Normaliser;
-    /// Whether links may lead to this host.
+    /// Reports whether links may lead to this host.
     fn is_home(&self, host: &str) -> bool;
-    /// Whether the host is of this core.
+    /// Reports whether this core owns the host.
     fn is_own(&self, host: HostKey) -> bool;
-    /// Brings a candidate to the core that owns its host.
+    /// Sends a candidate to the core that owns its host.
     fn send(&self, id: UrlId, candidate: &Candidate<&str>);
-    /// A URL was queued: said at once.
+    /// Notes that a URL was queued. Called at once.
     fn admitted(&self, queued: &Queued<&str>);
 }
 
-/// What became of links.
+/// What happened to links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkTally {
-    /// Answered by the memo, or by the same link before it.
+    /// Links that the memo knew, or that occurred earlier in the batch.
     pub remembered_count: u64,
-    /// No URLs of ours.
+    /// Links that are no URLs we can use.
     pub refused_count: u64,
-    /// To where links may not lead.
+    /// Links that lead where links may not lead.
     pub outside_count: u64,
     pub sent_count: u64,
     pub known_count: u64,
@@ -66,19 +68,21 @@ pub struct LinkDesk {
     memo: LinkMemo,
     /// Links that the memo did not know, in the order of the page.
     found: Vec<Link>,
-    /// Who they are.
+    /// The ids of `found`.
     ids: Vec<UrlId>,
 }
 
+/// A link of the batch, with buffers that are reused.
 struct Link {
     key: u128,
     url: Scratch,
-    /// How often the batch names it once more.
+    /// How many more times the batch names this link.
     again_count: u64,
 }
 
 impl LinkDesk {
-    /// With so much room for links that are remembered; `memo_key` is for those alone.
+    /// Returns a desk with `memory_mb` for the links that are remembered. `memo_key` is used for
+    /// those alone.
     pub fn new(memory_mb: usize, memo_key: HashKey) -> LinkDesk {
         let none = UrlId { host: HostKey(0), fingerprint: Fingerprint(0) };
         let found = || Link { key: 0, url: Scratch::default(), again_count: 0 };
@@ -89,7 +93,8 @@ impl LinkDesk {
         }
     }
 
-    /// Brings the links of a page that was found at `depth - 1` to where they belong.
+    /// Routes the links of a page that was found at `depth - 1`: each goes to the frontier or to
+    /// the core that owns its host.
     pub fn route<'l>(
         &mut self,
         ways: &impl Ways,
@@ -117,7 +122,7 @@ impl LinkDesk {
         }
     }
 
-    /// Steps one and two. Says how many are left.
+    /// Does steps one and two. Returns how many links remain.
     fn resolve(
         &mut self,
         ways: &impl Ways,
@@ -169,7 +174,7 @@ impl LinkDesk {
         found_count
     }
 
-    /// Steps three and four, for the first of `found`.
+    /// Does steps three and four, for the first `found_count` of `found`.
     fn judge(
         &mut self,
         ways: &impl Ways,
@@ -190,7 +195,8 @@ impl LinkDesk {
                 tally.count(offered);
                 let Link { key, again_count, .. } = found[index];
                 match offered {
-                    // It is to be judged again, should it come again; here it would be the same.
+                    // A dropped link is not remembered, so that it is judged again if it comes
+                    // again. Within this batch the result would be the same.
                     Offered::Dropped(_) => (0..again_count).for_each(|_| tally.count(offered)),
                     Offered::Queued => self.memo.remember(key),
                     Offered::Known | Offered::Later => self.memo.remember_again(key),
@@ -202,7 +208,7 @@ impl LinkDesk {
         );
     }
 
-    /// Takes URLs of own hosts in that another core has found.
+    /// Admits URLs of this core's hosts that another core has found.
     pub fn take(&mut self, ways: &impl Ways, parcel: &Parcel, now: Time) -> LinkTally {
         let mut tally = LinkTally::default();
         for (batch, ids) in parcel.ids().chunks(PARCEL_BATCH_COUNT).enumerate() {
@@ -218,9 +224,9 @@ impl LinkDesk {
     }
 }
 
-/// Which links of a batch were found in it before: a page names some of its links several times,
-/// and those of a host that is seldom visited are in no memo. By key: of each its number in
-/// `found`, plus one.
+/// The links that a batch has had so far, to recognise those that it repeats: a page names some of
+/// its links several times, and the memo does not know those of a host that is seldom visited. It
+/// is a hash table by key; a place holds a link's index in `found` plus one, or zero if it is free.
 struct Met([u8; Met::PLACE_COUNT]);
 
 impl Default for Met {
@@ -230,10 +236,10 @@ impl Default for Met {
 }
 
 impl Met {
-    /// Never full: half of them stay free.
+    /// The table is never full: half of the places stay free.
     const PLACE_COUNT: usize = 2 * LINK_BATCH_COUNT;
 
-    /// Which of `found` it is; or, if none, the place that is its own.
+    /// Returns the link's index in `found`, or, if it is not there, the free place for it.
     fn find(&self, key: u128, found: &[Link]) -> Result<usize, usize> {
         let mut place = key as usize % Met::PLACE_COUNT;
         while let Some(before) = self.0[place].checked_sub(1) {
@@ -245,7 +251,7 @@ impl Met {
         Err(place)
     }
 
-    /// That the last of `found_count` has this place.
+    /// Stores the last of `found_count` links at this place.
     fn put(&mut self, place: usize, found_count: usize) {
         self.0[place] = found_count as u8;
     }
@@ -253,8 +259,8 @@ impl Met {
 
 const _: () = assert!(LINK_BATCH_COUNT <= u8::MAX as usize && Met::PLACE_COUNT.is_power_of_two());
 
-/// Steps three and four. `candidate` makes one of the link at an index, if it is not known, and
-/// `prefetch` hears of those beforehand; `settled` hears what became of each.
+/// Does steps three and four. `prefetch` is called early for each index whose URL is not known,
+/// `candidate` makes the candidate at such an index, and `settled` is told what happened to each.
 fn admit<'c>(
     ways: &impl Ways,
     ids: &[UrlId],
@@ -274,7 +280,7 @@ fn admit<'c>(
             open_count += 1;
         }
     }
-    // Those that are left move up: never beyond where they are read.
+    // The remaining links move to the front, never beyond the place that is read.
     for place in 0..open_count {
         let index = left[place].0;
         let id = &ids[index];
@@ -291,10 +297,11 @@ fn admit<'c>(
         }
     }
     let left = &left[..left_count];
-    // What waits for the disk has no need of its host yet.
+    // A link that waits for the disk does not need its host yet.
     let new = left.iter().filter(|(_, seen)| *seen == Seen::New);
     frontier.prefetch_hosts(new.map(|(index, _)| ids[*index].host));
-    // Whether one may have stood before, by some of its bits: of a few dozen hardly any.
+    // A filter on some bits of each URL, for whether it may have occurred earlier: of a few dozen
+    // URLs hardly any share the bits by chance.
     let mut met = [0u64; 16];
     for (place, (index, seen)) in left.iter().enumerate() {
         let id = ids[*index];
@@ -349,7 +356,7 @@ mod tests {
     use std::cell::RefCell;
     use std::collections::HashSet;
 
-    /// Does not know of a third of what is new, and never will.
+    /// A sieve that is uncertain about a third of the new URLs, and stays so.
     #[derive(Default)]
     struct Doubtful {
         sure: MemorySieve,
@@ -440,8 +447,8 @@ mod tests {
         }
     }
 
-    /// One link after the other, with no memo and nothing prefetched. How many were refused, led
-    /// outside, were dropped.
+    /// Offers one link after the other, with no memo and without prefetching. Returns how many were
+    /// refused, led outside and were dropped.
     fn one_by_one(half: &Half, base: &Url, hrefs: &[String]) -> [u64; 3] {
         let mut counts = [0; 3];
         for href in hrefs {
@@ -486,7 +493,7 @@ mod tests {
         (0..sent.count()).map(|index| sent.candidate(index).owned()).collect()
     }
 
-    /// The first of each URL.
+    /// Keeps the first candidate of each URL.
     fn once(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
         let mut urls = HashSet::new();
         candidates.retain(|candidate| urls.insert(candidate.url.clone()));
@@ -503,7 +510,8 @@ mod tests {
     }
 
     proptest! {
-        /// Together or one by one: the same URLs are queued, in the same order, and told at once.
+        /// In batches or one by one, the same URLs are queued, in the same order, and noted at
+        /// once.
         #[test]
         fn links_in_batches_fare_as_links_one_by_one(
             pages in prop::collection::vec(
@@ -534,7 +542,7 @@ mod tests {
             assert_same(&half, &naive)?;
         }
 
-        /// What other cores send, in batches or one by one, however often.
+        /// Links that other cores send, in batches or one by one, however often.
         #[test]
         fn links_by_mail_fare_as_links_one_by_one(
             hrefs in prop::collection::vec(href(), 0..400),

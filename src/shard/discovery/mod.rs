@@ -1,11 +1,11 @@
 //! From found URLs to hosts that may be visited: the frontier with URL seen and the queues on disk,
 //! the memo of links, and what sitemaps may list.
 //!
-//! Owns every URL that is known and not yet ended. In: seeds, links, redirects, listed URLs,
-//! parcels of other shards. Out: hosts and URLs for visits; journal entries of what was queued, and
-//! links for other shards, by an [`Out`]. Invariants: a URL is either queued, waits for another
-//! try, or is open; a link to another shard's host never touches this frontier. No I/O and no clock
-//! of its own; belongs to one core.
+//! Owns every URL that is known and has not ended. In: seeds, links, redirects, listed URLs,
+//! parcels of other shards. Out: hosts and URLs for visits, and, through an [`Out`], journal
+//! entries of what was queued and links for other shards. Invariants: a URL is queued, waits for
+//! another try, or is open; a link to another shard's host never touches this frontier. It does no
+//! I/O and has no clock of its own. Touched by one core.
 
 pub mod link_desk;
 mod link_memo;
@@ -56,13 +56,13 @@ impl<F: File> Discovery<F> {
         &mut self.frontier
     }
 
-    /// What a checkpoint packs with each host.
+    /// Returns what a checkpoint packs with each host.
     pub(super) fn lore(&mut self) -> (&mut Frontier<DiskSieve<F>, Pace>, &mut SitemapCounts) {
         (&mut self.frontier, &mut self.sitemaps)
     }
 
-    /// Takes a candidate of an own host in, or sends it to the shard that owns its host: then there
-    /// is nothing to say of it.
+    /// Admits a candidate of a host of this shard, or sends it to the shard that owns its host.
+    /// Returns `None` if it was sent.
     pub(super) fn offer(
         &mut self,
         candidate: Candidate,
@@ -78,7 +78,7 @@ impl<F: File> Discovery<F> {
         None
     }
 
-    /// Takes a candidate of an own host in.
+    /// Admits a candidate of a host of this shard.
     pub(super) fn offer_own(
         &mut self,
         candidate: Candidate,
@@ -89,7 +89,8 @@ impl<F: File> Discovery<F> {
         self.frontier.offer_noting(candidate, now, note)
     }
 
-    /// Brings the links of a page that was found at `depth - 1` to where they belong.
+    /// Routes the links of a page that was found at `depth - 1`: each goes to the frontier or to
+    /// the shard that owns its host.
     pub(super) fn offer_links<'l>(
         &mut self,
         base: &Url,
@@ -102,7 +103,7 @@ impl<F: File> Discovery<F> {
         links.route(&Way::new(territory, frontier, out), base, hrefs, depth, now)
     }
 
-    /// Takes URLs of own hosts in that another shard has found.
+    /// Admits URLs of this shard's hosts that another shard has found.
     pub(super) fn offer_parcel(
         &mut self,
         parcel: &Parcel,
@@ -122,7 +123,8 @@ impl<F: File> Discovery<F> {
         Some(offered)
     }
 
-    /// Books one more address that a sitemap of `host` lists; false if that is one too many.
+    /// Books one more address that a sitemap of `host` lists. Returns false if that is one too
+    /// many.
     pub(super) fn book_listed(&mut self, host: HostKey, is_document: bool) -> bool {
         self.sitemaps.book(host, is_document)
     }

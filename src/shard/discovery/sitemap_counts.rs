@@ -1,10 +1,10 @@
-//! What the sitemaps of each host have been allowed so far.
+//! How many sitemaps and listed URLs each host has been allowed so far.
 
 use crate::base::limits::{SITEMAP_HOST_DOCUMENT_COUNT_MAX, SITEMAP_HOST_URL_COUNT_MAX};
 use crate::proto::url::HostKey;
 use hashbrown::HashMap;
 
-/// Only hosts that served a sitemap are in it.
+/// The counts by host. Only hosts that served a sitemap are in it.
 #[derive(Default)]
 pub(in crate::shard) struct SitemapCounts {
     hosts: HashMap<HostKey, Taken>,
@@ -17,7 +17,7 @@ struct Taken {
 }
 
 impl SitemapCounts {
-    /// Sitemaps and listed URLs of a host so far.
+    /// Returns how many sitemaps and listed URLs of a host were booked so far.
     pub(in crate::shard) fn taken(&self, host: HostKey) -> (u32, u32) {
         self.hosts.get(&host).map_or((0, 0), |taken| (taken.document_count, taken.url_count))
     }
@@ -28,7 +28,8 @@ impl SitemapCounts {
         }
     }
 
-    /// Books one more address that a sitemap of `host` lists; false if that is one too many.
+    /// Books one more address that a sitemap of `host` lists. Returns false if that is one too
+    /// many.
     pub(in crate::shard) fn book(&mut self, host: HostKey, is_document: bool) -> bool {
         let taken = self.hosts.entry(host).or_default();
         let (count, max) = if is_document {

@@ -1,4 +1,4 @@
-//! Where links may lead, and which shard owns a host.
+//! The hosts that links may lead to, and the shard that owns a host.
 
 use crate::base::HashKey;
 use crate::crawl::config::Stay;

@@ -1,8 +1,9 @@
-//! A lane of jobs that the disk does beside the fetches: how many are under way, what is waited
-//! for, and what happens when the disk refuses one. URL seen and the queues on disk have one each.
+//! A job lane: the disk jobs of one kind that run beside the fetches, with the number under way,
+//! what waits for them, and what happens when the disk refuses one. URL seen and the queues on disk
+//! have one lane each.
 //!
 //! In: jobs that begin and end. Out: wake-ups for the task that starts jobs and for those that wait
-//! for their ends. Belongs to one core.
+//! for the ends of jobs. Touched by one core.
 
 mod seen;
 mod spill;
@@ -21,12 +22,12 @@ pub(super) struct JobLane {
     /// Wakes the task that starts jobs.
     pub wake: Notify,
     active_count: Cell<usize>,
-    /// Wakes whoever closes the lane.
+    /// Wakes the task that closes the lane.
     ended: Notify,
-    /// Jobs that have ended, well or not.
+    /// Counts jobs that have ended, successfully or not.
     finished: Watermark,
     is_stalled: Cell<bool>,
-    /// After the disk refused a job: none begins before.
+    /// No job begins before this time, because the disk refused one.
     not_before: Cell<Time>,
     is_broken: Cell<bool>,
 }
@@ -43,7 +44,7 @@ impl JobLane {
         self.finished.step();
     }
 
-    /// Resolves when a job has ended, well or not.
+    /// Resolves when a job has ended, successfully or not.
     pub(super) async fn job_ended(&self) {
         self.finished.stepped().await;
     }
@@ -57,17 +58,18 @@ impl JobLane {
         }
     }
 
-    /// The disk refused a job: none begins for a while.
+    /// Notes that the disk refused a job: no job begins for `pause_ms`.
     pub(super) fn refuse(&self, now: Time, pause_ms: u64) {
         self.not_before.set(now + Duration::from_millis(pause_ms));
     }
 
-    /// Until when no job may begin, because the disk refused one; `None` if one may.
+    /// Returns until when no job may begin because the disk refused one, or `None` if one may
+    /// begin.
     pub(super) fn rests_until(&self, now: Time) -> Option<Time> {
         Some(self.not_before.get()).filter(|not_before| *not_before > now)
     }
 
-    /// A file turned out damaged: no job begins any more.
+    /// Notes that a file is damaged: no job begins any more.
     pub(super) fn break_off(&self) {
         self.is_broken.set(true);
     }
@@ -76,8 +78,8 @@ impl JobLane {
         self.is_broken.get()
     }
 
-    /// Notes whether so much waits for the disk that no fetch may start. True if that has begun
-    /// just now.
+    /// Notes whether so much waits for the disk that no fetch may start. Returns true if this has
+    /// just begun.
     pub(super) fn note_stall(&self, is_stalled: bool) -> bool {
         !self.is_stalled.replace(is_stalled) && is_stalled
     }

@@ -1,8 +1,10 @@
-//! URL seen at work: runs the sieve's jobs beside the fetches, and queues what merges prove new.
+//! The job lane of URL seen: runs the sieve's jobs beside the fetches, and queues the URLs that
+//! merges prove new.
 //!
 //! In: due jobs of the [`DiskSieve`], pokes of the scheduler. Out: queued URLs, counts, and, if a
-//! run turns out to be damaged, the end of the crawl. Where the disk refuses, the job is tried
-//! again after [`limits::SEEN_RETRY_MS`]; meanwhile fetching goes on until the sieve is backed up.
+//! run turns out to be damaged, the end of the crawl. If the disk refuses a job, it is tried again
+//! after [`limits::SEEN_RETRY_MS`]; fetching goes on until the sieve is backed up. Touched by one
+//! core.
 
 use super::JobLane;
 use crate::base::limits;
@@ -23,7 +25,8 @@ use std::rc::Rc;
 pub(in crate::shard) struct SeenLane {
     directory: PathBuf,
     lane: JobLane,
-    /// The shard can do nothing until a job is done: it need not hold back.
+    /// Whether the shard can do nothing until a job is done. If so, the job need not hold back in
+    /// favour of fetches.
     is_awaited: Cell<bool>,
 }
 
@@ -62,7 +65,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Waits until all that is known by now is in runs.
+    /// Waits until everything that URL seen knows by now is in runs.
     pub(in crate::shard) async fn flush_sieve(&self) -> Result<(), JournalError> {
         let sieving = &self.seen_lane;
         self.frontier_mut().sieve_mut().want_flush();
@@ -77,20 +80,22 @@ impl<W: World> Shard<W> {
         Ok(())
     }
 
-    /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
+    /// Closes the lane when the crawl has ended: waits for the jobs under way, so that no file is
+    /// left half-written.
     pub(in crate::shard) async fn close_seen_lane(&self) {
         self.seen_lane.is_awaited.set(true);
         self.seen_lane.lane.close().await;
     }
 
-    /// The scheduler has done what it could for now.
+    /// Wakes the lane after the scheduler has done what it could for now.
     pub(in crate::shard) fn prod_seen_lane(&self) {
         let is_awaited = self.seen_lane.lane.is_stalled() || self.is_hungry();
         self.seen_lane.is_awaited.set(is_awaited);
         self.seen_lane.lane.wake.poke();
     }
 
-    /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
+    /// Reports whether so much waits for the disk that nothing new may start. The beginning of each
+    /// such stall is counted.
     pub(in crate::shard) fn is_sieve_backed_up(&self) -> bool {
         let is_backed_up = self.frontier().sieve().is_backed_up();
         if self.seen_lane.lane.note_stall(is_backed_up) {
@@ -117,8 +122,9 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Nothing is under way and nothing queued: only a merge could bring work. While hosts wait for
-    /// their turn it waits for its time: a merge of few reads nearly as much as one of many.
+    /// Reports whether nothing is under way and nothing is queued, so that only a merge could bring
+    /// work. While hosts wait for their turn, a merge waits for its time, because a merge of few
+    /// URLs reads nearly as much as one of many.
     fn is_hungry(&self) -> bool {
         self.slots.is_idle()
             && self.called.hosts.borrow().is_empty()
@@ -166,7 +172,7 @@ impl<W: World> Shard<W> {
         let before = sieve.seen_figures(now);
         let ended = sieve.finish(finished);
         if !self.archive.has_journal() {
-            // No checkpoint will ever name a run.
+            // Without a journal there is no checkpoint that could name a run.
             sieve.leftovers().retire_unless(|_| false);
         }
         let after = sieve.seen_figures(now);
@@ -176,7 +182,7 @@ impl<W: World> Shard<W> {
         ended
     }
 
-    /// Queues what a merge proved new, a step at a time.
+    /// Queues the URLs that a merge proved new, one step at a time.
     async fn take_settled(&self) {
         loop {
             let judged = self.frontier_mut().sieve_mut().judge(limits::SEEN_STEP_COUNT);

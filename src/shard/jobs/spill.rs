@@ -1,10 +1,10 @@
-//! Queues larger than RAM at work: runs the jobs of the frontier's tails beside the fetches, and
-//! lets visits wait for URLs that are on disk.
+//! The job lane of the queues on disk: runs the jobs of the frontier's tails beside the fetches,
+//! and lets visits wait for URLs that are on disk.
 //!
 //! In: due jobs of [`crate::crawl::frontier::spill`], pokes of the scheduler. Out: URLs for visits,
-//! counts, and, if a segment turns out to be damaged, the end of the crawl. Where the disk
-//! refuses, the job is tried again after [`limits::QUEUE_RETRY_MS`]; meanwhile fetching goes on
-//! until too much waits to be written.
+//! counts, and, if a segment turns out to be damaged, the end of the crawl. If the disk refuses a
+//! job, it is tried again after [`limits::QUEUE_RETRY_MS`]; fetching goes on until too much waits
+//! to be written. Touched by one core.
 
 use super::JobLane;
 use crate::base::limits;
@@ -50,8 +50,8 @@ impl<W: World> Shard<W> {
                 self.kit.world.sleep_until(until).await;
                 continue;
             }
-            // What is left when the crawl is told to end waits for the next one, but for what is
-            // half on disk.
+            // When the crawl is told to end, the remaining jobs are left to the next crawl, except
+            // those that finish what is half on disk.
             let is_wanted = !self.kit.life.is_draining()
                 || !tailing.waiting.borrow().is_empty()
                 || !self.frontier().are_tails_durable();
@@ -63,12 +63,14 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// The crawl has ended: waits for the jobs under way, so that no file is left half-written.
+    /// Closes the lane when the crawl has ended: waits for the jobs under way, so that no file is
+    /// left half-written.
     pub(in crate::shard) async fn close_spill_lane(&self) {
         self.spill_lane.lane.close().await;
     }
 
-    /// Keeps the tails as they are, for a checkpoint, once all that is on its way is durable.
+    /// Holds the tails as they are, for a checkpoint, and waits until everything on its way to disk
+    /// is durable.
     pub(in crate::shard) async fn hold_tails(&self) -> Result<(), JournalError> {
         let tailing = &self.spill_lane;
         self.frontier_mut().hold_tails(true);
@@ -88,12 +90,13 @@ impl<W: World> Shard<W> {
         self.spill_lane.lane.wake.poke();
     }
 
-    /// The scheduler has done what it could for now.
+    /// Wakes the lane after the scheduler has done what it could for now.
     pub(in crate::shard) fn prod_spill_lane(&self) {
         self.spill_lane.lane.wake.poke();
     }
 
-    /// Whether so much waits for the disk that nothing new may start. Counted when it begins.
+    /// Reports whether so much waits for the disk that nothing new may start. The beginning of each
+    /// such stall is counted.
     pub(in crate::shard) fn is_tail_backed_up(&self) -> bool {
         let is_backed_up = self.frontier().is_tail_backed_up();
         if self.spill_lane.lane.note_stall(is_backed_up) {
@@ -102,8 +105,8 @@ impl<W: World> Shard<W> {
         is_backed_up
     }
 
-    /// The next URL of a busy host, waited for if it is on disk. `None` if there is none, or if the
-    /// disk fails and the crawl ends: then it stays where it is.
+    /// Returns the next URL of a busy host, and waits for it if it is on disk. Returns `None` if
+    /// there is none, or if the disk fails and the crawl ends; the URL then stays on disk.
     pub(in crate::shard) async fn next_url(&self, host: HostId) -> Option<Queued> {
         let tailing = &self.spill_lane;
         loop {
@@ -154,7 +157,7 @@ impl<W: World> Shard<W> {
         let mut waiting = self.spill_lane.waiting.borrow_mut();
         refilled.iter().for_each(|host| drop(waiting.remove(host)));
         let Some(error) = error else { return };
-        // Those who wait may not want to any longer.
+        // All waiting visits are woken: after a failure, some may no longer want to wait.
         waiting.clear();
         match error {
             TailError::Damaged { name, what } => {
@@ -178,7 +181,7 @@ impl<W: World> Shard<W> {
         let before = frontier.tail_figures();
         let ended = frontier.finish_tail_job(finished);
         if !self.archive.has_journal() {
-            // No checkpoint will ever name a segment.
+            // Without a journal there is no checkpoint that could name a segment.
             frontier.segment_leftovers().retire_unless(|_| false);
         }
         let after = frontier.tail_figures();

@@ -1,13 +1,14 @@
-//! Origins that fail: back-off, and the circuit breaker.
+//! The health of origins: back-off, and the circuit breaker.
 //!
 //! Owns the failures in a row of every origin (scheme, host and port) that has any; an origin that
-//! is well has no entry. Kept by origin and not by host: links to thirty dead ports of a host,
-//! which anyone can write, must not stop the one that works. In: what became of each request. Out:
-//! how long the origin is left alone. No I/O and no clock of its own; touched by one core.
+//! is well has no entry. Failures are kept by origin and not by host: links to thirty dead ports of
+//! a host, which anyone can write, must not stop the port that works. In: the result of each
+//! request. Out: how long the origin is left alone. It does no I/O and has no clock of its own.
+//! Touched by one core.
 //!
 //! ```text
 //! well --fail--> backing off: unit, 2 units, 4 units ... jittered
-//!      --fail x breaker_failure_count--> open: nothing is asked for breaker_open_ms
+//!      --fail x breaker_failure_count--> open: no requests for breaker_open_ms
 //!      --time--> half open: one request decides
 //!      --success--> well              --fail--> open, twice as long
 //!      --breaker_give_up_count opened in vain, unanswered--> given up: its URLs become dead
@@ -15,13 +16,14 @@
 //!      --breaker_give_up_count opened in vain, answered--> asked on, URL by URL
 //! ```
 //!
-//! Half open needs no state of its own: a host has one request at a time, so the first after the
-//! wait is the one that decides.
+//! The half-open state needs no field of its own: a host has one request at a time, so the first
+//! request after the wait is the one that decides.
 //!
-//! A URL that fails is not an origin that fails ([`Sign`]). A URL that was asked for and failed
-//! again says nothing new, so only its first failure counts, and while its origin fails the URLs
-//! that have not failed go first ([`Health::prefers_fresh`]). An origin that answers, if only with
-//! errors, is up: it is not given up before [`FAILED_URL_COUNT_MAX`] of its URLs failed in a row.
+//! A failure of a URL is not always a failure of its origin ([`Sign`]). A URL that was requested
+//! and fails again says nothing new, so only its first failure counts, unless the origin could not
+//! be reached or the breaker is half open. While its origin fails, the URLs that have not failed go
+//! first ([`Health::prefers_fresh`]). An origin that answers, even if only with errors, is up: it
+//! is not given up before [`FAILED_URL_COUNT_MAX`] of its URLs failed in a row.
 
 use crate::base::limits::{AILING_ORIGIN_COUNT_MAX, FAILED_URL_COUNT_MAX};
 use crate::base::pack::{Pack, Unpack};
@@ -37,45 +39,49 @@ pub(in crate::shard) struct Health {
     ailing: HashMap<(HostId, Origin), Ailing>,
 }
 
+/// What is remembered of an origin that fails.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::shard) struct Ailing {
-    /// Since the last success; of URLs that failed before, only while the breaker was open.
+    /// Failures since the last success. A URL that had failed before counts only if the origin
+    /// could not be reached, or while the breaker was open.
     pub failure_count: u16,
-    /// Times the breaker opened since the last success.
+    /// How often the breaker opened since the last success.
     pub open_count: u8,
     pub given_up: bool,
-    /// Given up at least once since the last success.
+    /// Whether the origin was given up at least once since the last success.
     was_given_up: bool,
-    /// Answered with an error at least once since the last success.
+    /// Whether the origin answered with an error at least once since the last success.
     has_answered: bool,
-    /// Requests without an answer, in a row, since it is asked on.
+    /// The number of requests in a row without an answer, since the origin has been asked on.
     silent_count: u8,
-    /// Of the last failure.
+    /// The cause of the last failure.
     pub cause: Outcome,
     pub until: Time,
-    /// URLs put behind others since the last request. Not kept: they are in their queue.
+    /// The number of URLs put behind others since the last request. A checkpoint does not keep it,
+    /// because the URLs are in their queue.
     put_back_count: u32,
 }
 
-/// What a failure says of its origin.
+/// What a failure says about its origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shard) enum Sign {
-    /// Nothing of it could be reached, or its robots.txt failed: so would any other URL.
+    /// Nothing of the origin could be reached, or its robots.txt failed: any other URL would fail
+    /// too.
     Unreached,
     /// The request was sent and not answered: the fault is the origin's or the URL's.
     Unanswered,
-    /// It answered with an error. The origin is up.
+    /// The origin answered with an error, so it is up.
     Answered,
 }
 
-/// What may be done with an origin's URL.
+/// What may be done with a URL of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shard) enum OriginFitness {
-    /// It may be asked.
+    /// The origin may be asked.
     Fit,
-    /// Not before then.
+    /// The origin may not be asked before this time.
     Resting(Time),
-    /// Given up for this reason; its URLs are not asked for.
+    /// The origin was given up for this reason. Its URLs are not requested.
     GivenUp(Outcome),
 }
 
@@ -84,9 +90,10 @@ pub(in crate::shard) enum OriginFitness {
 pub(in crate::shard) enum Turning {
     BackedOff,
     Opened,
-    /// Opened in vain often enough, but it answers: its URLs are asked for one by one.
+    /// The breaker opened in vain often enough, but the origin answers: its URLs are requested one
+    /// by one.
     AskedOn,
-    /// For the first time since the last success, or again.
+    /// The origin is given up. `is_news` is true for the first time since the last success.
     GivenUp {
         is_news: bool,
     },
@@ -102,13 +109,13 @@ impl Health {
         }
     }
 
-    /// A request ended well, or at least with an answer that makes sense. True if the breaker had
-    /// been open.
+    /// Notes that a request succeeded, or at least had an answer that makes sense. Returns true if
+    /// the breaker had been open.
     pub fn recovered(&mut self, host: HostId, origin: Origin) -> bool {
         self.ailing.remove(&(host, origin)).is_some_and(|ailing| ailing.open_count > 0)
     }
 
-    /// A request failed. `draw` is random.
+    /// Notes that a request failed, and returns what this led to. `draw` is random.
     pub fn failed(
         &mut self,
         key: (HostId, Origin),
@@ -118,7 +125,8 @@ impl Health {
     ) -> Turning {
         let Failure { at, cause, sign, is_first, unit } = failure;
         if self.ailing.len() >= AILING_ORIGIN_COUNT_MAX && !self.ailing.contains_key(&key) {
-            // So many fail at once that it is our own network. Each is asked at its host's pace.
+            // So many origins fail at once that our own network must be the cause. Each is asked at
+            // its host's pace.
             return Turning::BackedOff;
         }
         let ailing = self.ailing.entry(key).or_insert(Ailing {
@@ -136,7 +144,8 @@ impl Health {
         ailing.has_answered |= sign == Sign::Answered;
         ailing.put_back_count = 0;
         let is_spent = ailing.open_count >= settings.breaker_give_up_count;
-        // While it is half open, a URL that failed is asked for only if there is no other.
+        // While the breaker is half open, a URL that failed before is requested only if there is no
+        // other.
         let is_probe = ailing.open_count > 0 && !is_spent;
         let is_news = is_first || sign == Sign::Unreached || is_probe;
         ailing.failure_count = ailing.failure_count.saturating_add(u16::from(is_news)).max(1);
@@ -165,9 +174,9 @@ impl Health {
         Turning::GivenUp { is_news: !std::mem::replace(&mut ailing.was_given_up, true) }
     }
 
-    /// Whether a URL that has failed before goes behind the others of its host, `queued_count` of
-    /// them. Each at most once between two requests, so that an origin of which all URLs have
-    /// failed is asked for them again.
+    /// Reports whether a URL that has failed before goes behind the `queued_count` other URLs of
+    /// its host. Each URL is put back at most once between two requests, so that an origin whose
+    /// URLs have all failed is asked for them again.
     pub fn prefers_fresh(&mut self, host: HostId, origin: Origin, queued_count: u32) -> bool {
         let Some(ailing) = self.ailing.get_mut(&(host, origin)) else { return false };
         let prefers = ailing.put_back_count < queued_count;
@@ -175,7 +184,7 @@ impl Health {
         prefers
     }
 
-    /// Packs how an origin fails; nothing if it does not.
+    /// Packs the failures of an origin, or nothing if it is well.
     pub fn pack(
         &self,
         host: HostId,
@@ -193,7 +202,7 @@ impl Health {
         pack.u64(wall_of(ailing.until).0);
     }
 
-    /// Takes in what [`Health::pack`] packed; `None` if it is something else.
+    /// Restores what [`Health::pack`] packed. Returns `None` if the image is something else.
     pub fn unpack(
         &mut self,
         host: HostId,
@@ -223,28 +232,28 @@ impl Health {
         image.is_empty().then_some(())
     }
 
-    /// How it fails, if it does.
+    /// Returns the failures of an origin, or `None` if it is well.
     pub fn ailing(&self, host: HostId, origin: Origin) -> Option<Ailing> {
         self.ailing.get(&(host, origin)).copied()
     }
 
-    /// All that fail, with their hosts. In no order.
+    /// Returns all origins that fail, with their hosts, in no particular order.
     pub fn all(&self) -> impl Iterator<Item = (HostId, &Ailing)> {
         self.ailing.iter().map(|((host, _), ailing)| (*host, ailing))
     }
 
-    /// Whether it fails, or has failed and not been asked since.
+    /// Reports whether an origin fails, or has failed and not been asked since.
     pub fn is_ailing(&self, host: HostId, origin: Origin) -> bool {
         self.ailing.contains_key(&(host, origin))
     }
 
-    /// Why it failed last, if it fails.
+    /// Returns the cause of an origin's last failure, or `None` if it is well.
     pub fn cause(&self, host: HostId, origin: Origin) -> Option<Outcome> {
         self.ailing.get(&(host, origin)).map(|ailing| ailing.cause)
     }
 
-    /// Whether the last failures were those of the connection, and an odd number of them: the other
-    /// family of addresses gets its turn.
+    /// Reports whether connections use the other family of addresses: the last failure was one of
+    /// the connection, and the failures plus the openings of the breaker make an odd number.
     pub fn wants_other_family(&self, host: HostId, origin: Origin) -> bool {
         use Outcome::{ConnectFailed, ConnectRefused, ConnectTimedOut};
         self.ailing.get(&(host, origin)).is_some_and(|ailing| {
@@ -255,14 +264,15 @@ impl Health {
 }
 
 impl Ailing {
-    /// Its breaker opened in vain as often as it may: whether its URLs are asked for all the same.
+    /// Reports whether the URLs of an origin are still requested after its breaker opened in vain
+    /// as often as it may.
     fn may_answer(&mut self, sign: Sign, settings: &Settings) -> bool {
         if sign == Sign::Answered {
             self.silent_count = 0;
             return self.failure_count < FAILED_URL_COUNT_MAX;
         }
-        // Without an answer since it failed first, there is nothing to hope for. With one, it is
-        // asked as often as one that fails for the first time.
+        // If the origin has not answered since its first failure, there is no reason to go on. If
+        // it has, it is asked as often as one that fails for the first time.
         self.silent_count = self.silent_count.saturating_add(1);
         self.has_answered
             && self.failure_count < FAILED_URL_COUNT_MAX
@@ -270,19 +280,20 @@ impl Ailing {
     }
 }
 
-/// One failure, as [`Health::failed`] books it.
+/// One failure, as [`Health::failed`] records it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::shard) struct Failure {
     pub at: Time,
     pub cause: Outcome,
     pub sign: Sign,
-    /// The URL has not failed before.
+    /// Whether the URL has not failed before.
     pub is_first: bool,
     /// The shortest wait.
     pub unit: Duration,
 }
 
-/// How long a URL waits before its next try, the `tries`-th: 1, 5 and 30 units, then 30 each.
+/// Returns how long a URL waits for its next try: 1, 5 and 30 units, then 30 each. `tries` is the
+/// number of tries before the one that has just failed.
 pub(in crate::shard) fn retry_wait(
     tries: u8,
     unit: Duration,
@@ -298,7 +309,8 @@ fn doubled(wait: Duration, times: u32) -> Duration {
     wait.saturating_mul(1 << times.min(30))
 }
 
-/// Up to a quarter longer, never shorter: hosts that failed together do not come back together.
+/// Makes a wait up to a quarter longer, never shorter, so that hosts that failed together do not
+/// come back together.
 fn jittered(wait: Duration, draw: u64) -> Duration {
     let quarter_ns = wait.as_nanos() / 4;
     let extra_ns = (quarter_ns * u128::from(draw)) >> 64;
@@ -360,7 +372,7 @@ mod tests {
         assert!(health.recovered(HOST, ORIGIN));
         assert_eq!(health.fitness(HOST, ORIGIN, seconds(300)), OriginFitness::Fit);
         assert_eq!(fail(&mut health, seconds(1_000)), Turning::BackedOff, "counted from one again");
-        assert!(!health.recovered(HOST, ORIGIN), "it was not open");
+        assert!(!health.recovered(HOST, ORIGIN), "the breaker was not open");
     }
 
     #[test]
@@ -409,13 +421,13 @@ mod tests {
     #[test]
     fn of_an_ailing_origin_fresh_urls_go_first_each_other_once_between_two_requests() {
         let mut health = Health::default();
-        assert!(!health.prefers_fresh(HOST, ORIGIN, 9), "it is well");
+        assert!(!health.prefers_fresh(HOST, ORIGIN, 9), "the origin is well");
         fail(&mut health, seconds(0));
         let preferred: Vec<bool> = (0..4).map(|_| health.prefers_fresh(HOST, ORIGIN, 3)).collect();
         assert_eq!(preferred, [true, true, true, false]);
         fail(&mut health, seconds(1));
         assert!(health.prefers_fresh(HOST, ORIGIN, 3));
-        assert!(!health.prefers_fresh(HOST, ORIGIN, 0), "there is no other");
+        assert!(!health.prefers_fresh(HOST, ORIGIN, 0), "there is no other URL");
     }
 
     #[test]

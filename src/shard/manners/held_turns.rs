@@ -1,8 +1,9 @@
-//! The turns that a visit has in hand, and how it comes by them.
+//! The turns that a visit holds, and how it gets them.
 //!
 //! A visit that makes a request holds the turn of its address and, where domains have a limit, that
-//! of its domain. [`HeldTurns`] cannot be copied and are redeemed when they are given back, used or
-//! not, or when the host waits in line with a domain's turn kept in its [`Pace`].
+//! of its domain. [`HeldTurns`] cannot be copied. They are redeemed when they are given back, used
+//! or not, or when the host waits in line while its [`Pace`] keeps the domain's turn. Touched by
+//! one core.
 
 use super::turn_lines::Wanted;
 use super::{Manners, Pace};
@@ -17,12 +18,14 @@ use std::net::IpAddr;
 
 pub(in crate::shard) type HeldTurns = Owed<Turns>;
 
+/// The turns of one visit: at an address, at a domain, or none yet.
 #[derive(Debug)]
 pub(in crate::shard) struct Turns {
     key: HostKey,
     /// The place of the address whose turn is held: [`pace_place`].
     address: Option<IpAddr>,
-    /// The host's registrable domain, if domains have a limit, and whether its turn is held.
+    /// The host's registrable domain, if domains have a limit; `has_domain` says whether its turn
+    /// is held.
     domain: Option<u64>,
     has_domain: bool,
 }
@@ -31,12 +34,13 @@ pub(in crate::shard) struct Turns {
 #[must_use]
 pub(in crate::shard) enum Turn {
     Held(HeldTurns),
-    /// The host waits in line, and [`Manners::next_turn`] or a letter will name it.
+    /// The host waits in line. [`Manners::next_turn`] or a letter will name it.
     InLine,
 }
 
 impl Manners {
-    /// The turns that a visit begins with. `granted` is the turn that its host was called for.
+    /// Returns the turns that a visit begins with. `granted` is the turn that its host was called
+    /// for.
     pub(in crate::shard) fn held(
         &self,
         name: &str,
@@ -55,7 +59,7 @@ impl Manners {
         self.turns.issue(Turns { key, address, domain, has_domain: pace.holds_domain })
     }
 
-    /// Takes the turns that a request to `address` needs, beside those that are held.
+    /// Takes the turns that a request to `address` needs, beside those already held.
     pub(in crate::shard) fn take_turns(
         &mut self,
         held: HeldTurns,
@@ -76,7 +80,7 @@ impl Manners {
         if held.address == Some(place) || self.is_sabotaged(Sabotage::TurnSkipped) {
             return Turn::Held(self.turns.issue(held));
         }
-        // The name has moved to another address since the turn was asked for.
+        // The name has moved to another address since the turn was requested.
         if let Some(old) = held.address.take() {
             let _ = self.return_turn(TurnPlace::Address(old), held.key, None, out);
         }
@@ -87,7 +91,7 @@ impl Manners {
         line_up(held)
     }
 
-    /// True if the turn is the host's at once; else it waits in line.
+    /// Asks for a turn. Returns true if the host has it at once; otherwise the host waits in line.
     fn ask_turn(&mut self, place: TurnPlace, host: HostKey, now: Time, out: &mut impl Out) -> bool {
         let delay_ms = match place {
             TurnPlace::Address(_) => self.settings.delay_ms,
@@ -104,8 +108,8 @@ impl Manners {
         false
     }
 
-    /// Gives the turns back; `used_at` is when the server had seen the request, `None` if none was
-    /// made. True if a line of this shard has moved, so that the loop should look.
+    /// Gives the turns back. `used_at` is when the server had seen the request, or `None` if none
+    /// was made. Returns true if a line of this shard has moved, so that the loop must check it.
     #[must_use]
     pub(in crate::shard) fn give_back(
         &mut self,
@@ -126,7 +130,7 @@ impl Manners {
         has_moved
     }
 
-    /// Returns a turn to the shard that owns its line. True if that is this one.
+    /// Returns a turn to the shard that owns its line. The result is true if that is this shard.
     #[must_use]
     pub(in crate::shard) fn return_turn(
         &mut self,
@@ -144,7 +148,7 @@ impl Manners {
         false
     }
 
-    /// Another shard wants a turn at a place of this one.
+    /// Takes another shard's request for a turn at a place of this shard.
     pub(in crate::shard) fn turn_wanted(
         &mut self,
         place: TurnPlace,
@@ -157,7 +161,7 @@ impl Manners {
         }
     }
 
-    /// Another shard has given back a turn at a place of this one.
+    /// Takes back a turn at a place of this shard from another shard.
     pub(in crate::shard) fn turn_returned(
         &mut self,
         place: TurnPlace,
@@ -167,8 +171,8 @@ impl Manners {
         self.lines.give_back(place, host, used_at);
     }
 
-    /// The next turn that has come for a host of this shard. Those that have come for hosts of
-    /// others go out by letter.
+    /// Returns the next turn that has come for a host of this shard. Turns that have come for hosts
+    /// of other shards are sent to them by letter.
     pub(in crate::shard) fn next_turn(
         &mut self,
         now: Time,
@@ -183,7 +187,7 @@ impl Manners {
         }
     }
 
-    /// When the next turn comes, as far as is known.
+    /// Returns when the next turn comes, as far as is known.
     pub(in crate::shard) fn next_turn_due(&self) -> Option<Time> {
         self.lines.next_due()
     }
@@ -195,8 +199,8 @@ impl Manners {
     }
 }
 
-/// The host waits in line. It keeps its domain's turn, which its pace remembers, and no other.
+/// Makes the host wait in line. It keeps its domain's turn, which its pace remembers, and no other.
 fn line_up(turns: Turns) -> Turn {
-    assert!(turns.address.is_none(), "nobody waits for a turn with an address's turn in hand");
+    assert!(turns.address.is_none(), "a host that holds an address's turn does not wait in line");
     Turn::InLine
 }

@@ -1,12 +1,13 @@
-//! Who may be asked when: turns at addresses and domains, delays, the health of origins,
-//! robots.txt.
+//! Politeness: which URL may be requested when. It covers turns at addresses and domains, delays,
+//! the health of origins, and robots.txt.
 //!
 //! Owns what politeness needs beside the frontier's own record of a host ([`Pace`], which the
 //! caller lends): the lines at the addresses and domains of this shard, the origins that fail, the
-//! rules of robots.txt, and the errands for robots.txt files that were redirected here. In: what
-//! came of each request, turns that other shards want or return. Out: times, turns, verdicts,
+//! rules of robots.txt, and the errands for robots.txt files that were redirected here. In: the
+//! result of each request, and turns that other shards want or return. Out: times, turns, verdicts,
 //! journal entries and letters. Invariants: a line has one holder, and no page is cleared while the
-//! robots.txt of its origin is unknown. No I/O and no clock of its own; belongs to one core.
+//! robots.txt of its origin is unknown. It does no I/O and has no clock of its own. Touched by one
+//! core.
 
 mod errands;
 mod health;
@@ -54,7 +55,7 @@ pub(super) struct Manners {
     probe: Rc<Probe>,
     health: Health,
     lines: TurnLines,
-    /// The turns that visits have in hand.
+    /// The turns that visits hold.
     turns: Ledger,
     robots: RobotsCache,
     errands: Errands,
@@ -64,11 +65,12 @@ pub(super) struct Manners {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fitness {
     Fit,
-    /// Not before then.
+    /// The URL may not be requested before this time.
     Wait(Time),
-    /// After the other URLs of its host: it has failed before, and its origin fails.
+    /// The URL is requested after the other URLs of its host: it has failed before, and its origin
+    /// is failing.
     Last,
-    /// It ends here, without a request.
+    /// The URL ends here, without a request.
     End(Outcome),
 }
 
@@ -76,26 +78,27 @@ pub(super) enum Fitness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clearance {
     Ask,
-    /// The rules of its origin are not known: they must be asked for first.
+    /// The rules of the URL's origin are not known: its robots.txt must be requested first.
     AskRobots,
     Wait(Time),
     End(Outcome),
 }
 
-/// A host that has just been asked or that may be: its id, its URL and its pace.
+/// A host that has just received a request, or may receive one: its id, the URL and the host's
+/// pace.
 pub(super) struct Asked<'a> {
     pub host: HostId,
     pub url: &'a Url,
     pub pace: &'a mut Pace,
 }
 
-/// What is known of a robots.txt when its host's turn is over.
+/// What is known of a robots.txt at the end of its host's turn.
 pub(super) struct Settled<'a> {
     pub answer: &'a RobotsAnswer,
     pub version: RobotsVersion,
-    /// Why it is unreachable, if it is.
+    /// Why the robots.txt is unreachable, if it is.
     pub cause: Outcome,
-    /// When the server had seen the request, and when the host may be asked again.
+    /// When the server had seen the request, and (`next`) when the host may be asked again.
     pub seen_by: Time,
     pub next: Time,
 }
@@ -103,7 +106,7 @@ pub(super) struct Settled<'a> {
 /// What an answer for a robots.txt led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RobotsEnd {
-    /// The rules are known; the host may be asked again then.
+    /// The rules are known. The host may be asked again at this time.
     Known(Time),
     /// The origin may not be crawled for now: see [`Manners::robots_failed`].
     Failed,
@@ -114,7 +117,7 @@ impl Manners {
         let plan = &kit.plan;
         let mut lines = TurnLines::default();
         if plan.past.is_some() {
-            // It is not known which address was asked last.
+            // After a restart, the address that was asked last is not known.
             let after = |ms| kit.world.now() + Duration::from_millis(ms);
             let Settings { delay_ms, domain_delay_ms, .. } = plan.settings;
             lines.rest_until(after(delay_ms), after(domain_delay_ms));
@@ -134,7 +137,7 @@ impl Manners {
         }
     }
 
-    /// What a checkpoint packs with each host.
+    /// Returns what a checkpoint packs with each host.
     pub(super) fn lore(&mut self) -> (&mut Health, &mut RobotsCache) {
         (&mut self.health, &mut self.robots)
     }
@@ -143,10 +146,10 @@ impl Manners {
         &self.health
     }
 
-    // --- Whether a URL may be asked for -------------------------------------------------------
+    // --- Whether a URL may be requested --------------------------------------------------------
 
-    /// Judges a URL by its tries and by how its origin fares. `queued_count` is the number of URLs
-    /// that are queued for its host.
+    /// Judges a URL by its tries and by the health of its origin. `queued_count` is the number of
+    /// URLs that are queued for its host.
     pub(super) fn fitness(
         &mut self,
         host: HostId,
@@ -157,7 +160,7 @@ impl Manners {
         let is_errand = queued.via == Via::Robots;
         let origin = Origin::of(&queued.url);
         if queued.tries_made() > self.settings.retry_count_max {
-            // Its robots.txt failed as often as a page may.
+            // The robots.txt of this URL's origin failed as often as a page may.
             return Fitness::End(out_of_tries(self.health.cause(host, origin)));
         }
         match self.health.fitness(host, origin, now) {
@@ -178,8 +181,8 @@ impl Manners {
         Fitness::Fit
     }
 
-    /// Judges a URL by the rules of its origin. `fetched_count` is the number of pages that its
-    /// host has had.
+    /// Judges a URL by the robots rules of its origin. `fetched_count` is the number of pages
+    /// fetched from its host.
     pub(super) fn clearance(
         &mut self,
         url: &Url,
@@ -207,15 +210,16 @@ impl Manners {
         }
     }
 
-    /// Reports whether the other family of addresses gets its turn: connections to this one fail.
+    /// Reports whether the next connection uses the other family of addresses, because connections
+    /// to the usual one fail.
     pub(super) fn wants_other_family(&self, host: HostId, url: &Url) -> bool {
         self.health.wants_other_family(host, Origin::of(url))
     }
 
     // --- After a request ----------------------------------------------------------------------
 
-    /// Returns when the host may be asked again, by its delay and by what it asked for. The time
-    /// counts from the moment at which the server had surely seen the request.
+    /// Returns when the host may be asked again, by its delay and by the server's Retry-After. The
+    /// time counts from the moment at which the server had surely seen the request.
     pub(super) fn next_request(
         &mut self,
         asked: Asked<'_>,
@@ -246,8 +250,9 @@ impl Manners {
         next
     }
 
-    /// Books what a request says of its origin. If its breaker has opened, the host's URLs are to
-    /// be asked for in another order: a random number says which.
+    /// Records what a request says about the health of its origin. If its breaker has opened, the
+    /// host's URLs are to be requested in another order, and a random number is returned that
+    /// decides which.
     pub(super) fn book(
         &mut self,
         asked: Asked<'_>,
@@ -274,8 +279,8 @@ impl Manners {
         None
     }
 
-    /// Books a failure of an origin, which decides how long it is left alone. `is_first`: the URL
-    /// has not failed before. Returns what [`Manners::book`] does.
+    /// Records a failure of an origin, which decides how long the origin is left alone. `is_first`
+    /// means that the URL has not failed before. Returns the same as [`Manners::book`].
     pub(super) fn fail(
         &mut self,
         asked: Asked<'_>,
@@ -300,7 +305,8 @@ impl Manners {
             Turning::GivenUp { is_news } => {
                 self.probe.add(Count::OriginsGivenUp, u64::from(is_news));
                 let (origin, cause) = (url.origin(), cause.name());
-                // There may be a million: the summary counts them, the dead letters list them.
+                // This is logged at debug level, because there may be a million such origins: the
+                // summary counts them, and the dead letters list them.
                 tracing::debug!(
                     "{origin} is given up, because it failed for so long ({cause}): its URLs \
                      become dead letters"
@@ -310,7 +316,7 @@ impl Manners {
         None
     }
 
-    /// Books that an origin answered well.
+    /// Records that an origin gave a good answer.
     pub(super) fn recover(
         &mut self,
         host: HostId,
@@ -327,7 +333,7 @@ impl Manners {
         self.note_health(host, url, clock, out);
     }
 
-    /// Tells the journal how the origin of `url` fares now.
+    /// Writes the health of the origin of `url` to the journal.
     fn note_health(&self, host: HostId, url: &Url, clock: &impl Clock, out: &mut impl Out) {
         out.entry(|bytes| {
             let (clocks, mut image) = (self.clocks(clock), Vec::new());
@@ -337,14 +343,14 @@ impl Manners {
         });
     }
 
-    /// The delay between two requests to the host of `url`.
+    /// Returns the delay between two requests to the host of `url`.
     pub(super) fn delay(&self, url: &Url, pace: &Pace) -> Duration {
         let asked_ms = self.robots.crawl_delay_ms(url.origin());
         let delay = pace.delay(asked_ms, &self.settings);
         if self.is_sabotaged(Sabotage::DelayShort) { delay * 9 / 10 } else { delay }
     }
 
-    /// How long a URL waits for its next try.
+    /// Returns how long a URL waits for its next try.
     pub(super) fn retry_wait(
         &self,
         queued: &Queued,
@@ -379,20 +385,21 @@ impl Manners {
         self.robots.state(origin, now)
     }
 
-    /// Notes that the robots.txt of `origin` is being asked for; returns the version that is known,
-    /// for a request on condition that it changed.
+    /// Notes that the robots.txt of `origin` is being requested. Returns the known version of it,
+    /// for a conditional request.
     pub(super) fn ask_robots(&mut self, origin: &str, hops: u8) -> Option<RobotsVersion> {
         let known = if hops == 0 { self.robots.version(origin).cloned() } else { None };
         self.robots.ask(origin);
         known
     }
 
-    /// Notes that the robots.txt of `origin` is asked for again later, as if it had not been yet.
+    /// Notes that the robots.txt of `origin` is requested again later, as if it had not been
+    /// requested yet.
     pub(super) fn ask_robots_later(&mut self, origin: &str) {
         self.robots.give_up(origin);
     }
 
-    /// Takes in what came of asking for a robots.txt.
+    /// Applies the result of a request for a robots.txt.
     pub(super) fn settle_robots(
         &mut self,
         asked: Asked<'_>,
@@ -426,8 +433,8 @@ impl Manners {
         RobotsEnd::Known((*next).max(*seen_by + self.delay(asked.url, asked.pace)))
     }
 
-    /// Books that a robots.txt cannot be had. Returns when the URL that needs it may be tried
-    /// again, and what [`Manners::book`] does.
+    /// Records that a robots.txt cannot be fetched. Returns when the URL that needs it may be tried
+    /// again, and the same as [`Manners::book`].
     pub(super) fn robots_failed(
         &mut self,
         asked: Asked<'_>,
@@ -447,7 +454,7 @@ impl Manners {
         (retry_at, rotation)
     }
 
-    /// Tells the journal what is known of the robots.txt of `url`'s origin.
+    /// Writes what is known of the robots.txt of `url`'s origin to the journal.
     fn note_robots(&self, url: &Url, clock: &impl Clock, out: &mut impl Out) {
         out.entry(|bytes| {
             let (clocks, mut image) = (self.clocks(clock), Vec::new());
@@ -457,15 +464,15 @@ impl Manners {
         });
     }
 
-    // --- Hosts that leave RAM -----------------------------------------------------------------
+    // --- Eviction of hosts from RAM ----------------------------------------------------------
 
-    /// Reports whether a host may leave RAM as far as one of its origins is concerned: it does not
-    /// fail, and its rules ask for nothing that must not be forgotten.
+    /// Reports whether a host may be evicted from RAM as far as one of its origins is concerned:
+    /// the origin does not fail, and its rules contain nothing that must not be forgotten.
     pub(super) fn may_forget(&self, host: HostId, origin: Origin, text: &str, now: Time) -> bool {
         !self.health.is_ailing(host, origin) && !self.robots.is_binding(text, now)
     }
 
-    /// Drops rules that are too old to be used, of an origin whose host leaves RAM.
+    /// Drops rules that are too old to be used, of an origin whose host is evicted from RAM.
     pub(super) fn forget(&mut self, text: &str, now: Time) {
         self.robots.forget_old(text, now);
     }
@@ -479,9 +486,9 @@ impl Manners {
     }
 }
 
-/// How a URL ends that is out of tries without an answer of its own: as its origin failed last. A
-/// page that was cut is no failure of the URL that waited for its robots.txt meanwhile: the log of
-/// dead letters would have it, and the journal would not.
+/// Returns the outcome of a URL that is out of tries without an answer of its own: the last failure
+/// of its origin. A page that was cut is no failure of the URL that waited for its robots.txt
+/// meanwhile: the log of dead letters would list that URL, and the journal would not.
 fn out_of_tries(cause: Option<Outcome>) -> Outcome {
     cause.filter(|cause| is_failure(*cause)).unwrap_or(Outcome::RobotsUnreachable)
 }

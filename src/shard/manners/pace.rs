@@ -1,9 +1,10 @@
 //! A host's pace: how long it is left alone between two requests.
 //!
 //! Owns what is remembered of each host beside the frontier's own record. The delay is the longest
-//! of: the configured one, what robots.txt asks for, and a multiple of the host's usual response
-//! time, so that a server that labours is asked less. Failures are the origin's (see `health`),
-//! waits that the server names (Retry-After) the whole host's. One core touches a host.
+//! of three: the configured one, the one that robots.txt asks for, and a multiple of the host's
+//! usual response time, so that an overloaded server is asked less. Failures belong to the origin
+//! (see `health`); waits that the server names (Retry-After) apply to the whole host. One core
+//! touches a host.
 
 use crate::base::Time;
 use crate::crawl::config::Settings;
@@ -13,19 +14,20 @@ use std::time::Duration;
 
 #[derive(Default)]
 pub(in crate::shard) struct Pace {
-    /// When the next turn was planned, for schedule lateness; zero if the host was idle.
+    /// When the next turn was planned, to measure how late the schedule is; zero if the host was
+    /// idle.
     pub planned: Time,
-    /// Usual time from a request to the first byte of its answer.
+    /// The usual time from a request to the first byte of its answer.
     response_us: u32,
-    /// Waits for the answer to an errand: busy, without a visit.
+    /// Whether the host waits for the answer to an errand: it is busy, without a visit.
     pub is_parked: bool,
-    /// Has the turn of its registrable domain, and waits for that of its address.
+    /// Whether the host has the turn of its registrable domain, and waits for that of its address.
     pub holds_domain: bool,
 }
 
 const _: () = assert!(size_of::<Pace>() <= 16, "a host costs at most 200 bytes when it is idle");
 
-/// A delay that was longer than `crawl_delay_ms_max`, and counts as that.
+/// A delay that was longer than `crawl_delay_ms_max` and was reduced to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shard) struct Clamped {
     pub asked_ms: u64,
@@ -36,12 +38,13 @@ impl Pace {
         self.response_us
     }
 
-    /// As it was when a checkpoint was taken.
+    /// Restores a pace as it was when a checkpoint was taken.
     pub fn with_response_us(response_us: u32) -> Pace {
         Pace { response_us, ..Pace::default() }
     }
 
-    /// Takes a response time in: an eighth of the news each time, as TCP does with its own.
+    /// Adds a response time to the moving average with a weight of one eighth, as TCP does with its
+    /// own.
     pub fn answered(&mut self, took: Duration) {
         let took_us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         self.response_us = match self.response_us {
@@ -50,14 +53,14 @@ impl Pace {
         };
     }
 
-    /// The time between two requests, given what the host's robots.txt asks for.
+    /// Returns the time between two requests, given the delay that the host's robots.txt asks for.
     pub fn delay(&self, crawl_delay_ms: Option<u64>, settings: &Settings) -> Duration {
         let asked_ms = crawl_delay_ms.unwrap_or(0).min(settings.crawl_delay_ms_max);
         let delay = Duration::from_millis(settings.delay_ms.max(asked_ms));
         delay.max(self.slowness(settings))
     }
 
-    /// How long the next request waits because the last ones took long.
+    /// Returns how long the next request waits because the last ones took long.
     pub fn slowness(&self, settings: &Settings) -> Duration {
         if settings.delay_ms == 0 {
             return Duration::ZERO;
@@ -67,9 +70,9 @@ impl Pace {
     }
 }
 
-/// Until when an answer asks us to stay away, and whether that was clamped. Seconds count from when
-/// its first byte came (`seen_by`), which is after it was sent; a date from the wall clock as it is
-/// now.
+/// Returns until when an answer asks us to stay away, and whether that time was clamped. Seconds
+/// count from when the first byte of the answer came (`seen_by`), which is after it was sent. A
+/// date is compared with the wall clock as it is now.
 pub(in crate::shard) fn retry_after(
     head: &ResponseHead,
     seen_by: Time,

@@ -1,4 +1,4 @@
-//! Manners without a shard: what they promise to webmasters, and to the shard.
+//! Tests of manners without a shard: what they promise to webmasters and to the shard.
 
 use super::super::out::Kept;
 use super::super::{Notice, Plan};
@@ -44,7 +44,7 @@ fn url(number: u32) -> Url {
     Url::parse(&format!("http://host{number}.test/page")).expect("a URL")
 }
 
-/// An address and the name of a host whose lines both belong to the shard that asks.
+/// Returns an address and the name of a host whose lines both belong to the shard that asks.
 fn own_place(manners: &Manners) -> (IpAddr, String) {
     let is_own = |place| manners.placement.of_turn(&manners.hash_key, place) == manners.index;
     let addresses = (1..=255).map(|last| IpAddr::from([10, 0, 0, last]));
@@ -61,8 +61,8 @@ fn of_robots_txts_that_have_moved_no_more_are_kept_than_the_bound_says() {
     let mut moves =
         |number: usize| manners.move_robots(&format!("http://host{number}.test"), url(1), 1);
     assert!((0..ERRAND_COUNT_MAX).all(&mut moves));
-    assert!(!moves(ERRAND_COUNT_MAX), "there is no room for it");
-    assert!(moves(0), "one that has a place keeps it");
+    assert!(!moves(ERRAND_COUNT_MAX), "the table is full");
+    assert!(moves(0), "an origin that is already kept stays");
     assert_eq!(manners.probe.count(Count::ErrandsRefused), 1);
 }
 
@@ -80,9 +80,9 @@ fn an_unused_turn_frees_its_place() {
         assert!(manners.give_back(held, &mut pace, used_at, &mut out), "its own lines move");
         true
     };
-    assert!(take(&mut manners, now) && take(&mut manners, now), "the first made no request");
+    assert!(take(&mut manners, now) && take(&mut manners, now), "the first visit made no request");
     assert!(take(&mut manners, now + Duration::from_millis(1)));
-    assert!(!take(&mut manners, now + Duration::from_millis(2)), "the third made one");
+    assert!(!take(&mut manners, now + Duration::from_millis(2)), "the third visit made a request");
     manners.assert_returned();
     assert!(out.letters.is_empty());
 }
@@ -105,7 +105,7 @@ fn nobody_waits_for_a_domain_with_an_address_in_hand() {
         let turn = manners.take_turns(turns, &mut second, address, now, &mut out);
         matches!(turn, Turn::InLine)
     }));
-    assert!(waits.is_err(), "an address in hand and a domain to wait for must be noticed");
+    assert!(waits.is_err(), "waiting for a domain while holding an address panics");
     assert!(manners.give_back(held, &mut first, None, &mut Kept::default()));
 }
 

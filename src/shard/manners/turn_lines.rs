@@ -1,12 +1,15 @@
-//! Whose turn it is at an address, or at a registrable domain: politeness across all cores.
+//! Turn lines: which host has the turn at an address or at a registrable domain. They keep
+//! politeness across all cores.
 //!
 //! The shard that owns a place (by its hash) keeps its line: one host at a time has the turn, and
 //! the next gets it no sooner than the delay after the last request was seen. Hosts wait in line
-//! without a task and without a fetch slot, so a farm of hosts on one address costs only its own
-//! queue. A line is as long as there are hosts at the place at most: a host asks once.
+//! without a task and without a fetch slot, so many hosts on one address cost only their own queue.
+//! A host asks once, so a line is at most as long as there are hosts at the place. Touched by one
+//! core.
 //!
-//! A host that needs both takes the domain's turn first and waits for the address's with it in
-//! hand. Nobody who has an address's turn waits for a domain's, so no two wait for each other.
+//! A host that needs both turns takes the domain's first, and holds it while it waits for the
+//! address's. No host that holds an address's turn waits for a domain's, so no two hosts wait for
+//! each other.
 
 use crate::base::Time;
 use crate::base::limits::TURN_FADE_COUNT_MAX;
@@ -17,6 +20,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Duration;
 
+/// A host that wants a turn, the shard that asks for it, and the delay after its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shard) struct Wanted {
     pub host: HostKey,
@@ -26,21 +30,23 @@ pub(in crate::shard) struct Wanted {
 
 #[derive(Default)]
 pub struct TurnLines {
-    /// The standard library's table: its hash has a random key, for strangers choose addresses.
+    /// The lines by place. The standard library's table is used because its hash has a random key,
+    /// and strangers choose the addresses.
     lines: HashMap<TurnPlace, Line>,
-    /// When lines in which somebody waits become free. An entry may be stale: the line itself is
-    /// what counts.
+    /// When lines in which hosts wait become free. An entry may be stale; the line itself is
+    /// authoritative.
     due: BinaryHeap<Reverse<(Time, TurnPlace)>>,
-    /// Lines in which nobody waited when they were left, to be forgotten once they are free: one
-    /// entry a line, about in the order of their times. A heap of all lines was a walk through half
-    /// a megabyte for each page of 17,000 hosts.
+    /// Lines in which no host waited when their holder left. They are forgotten once they are free.
+    /// There is one entry per line, roughly in the order of their times. A heap of all lines was a
+    /// walk through half a megabyte for each page of 17,000 hosts.
     fading: VecDeque<(Time, TurnPlace)>,
-    /// Before these nobody speaks at any address, nor at any domain: who spoke last before a
-    /// restart is not known.
+    /// No turn begins before these times at any address, or at any domain, because the last
+    /// requests before a restart are not known.
     address_floor: Time,
     domain_floor: Time,
 }
 
+/// The line at one place.
 #[derive(Default)]
 struct Line {
     holder: Option<Wanted>,
@@ -50,13 +56,13 @@ struct Line {
 }
 
 impl TurnLines {
-    /// After a restart: no turn begins before these.
+    /// Notes that no turn begins before these times. Called after a restart.
     pub fn rest_until(&mut self, address_floor: Time, domain_floor: Time) {
         (self.address_floor, self.domain_floor) = (address_floor, domain_floor);
     }
 
-    /// True: the turn is `wanted`'s now. False: it waits in line, and [`TurnLines::advance`] will
-    /// name it.
+    /// Asks for a turn. Returns true if `wanted` has it now. Otherwise `wanted` waits in line, and
+    /// [`TurnLines::advance`] will return it.
     pub fn ask(&mut self, place: TurnPlace, wanted: Wanted, now: Time) -> bool {
         let floor = match place {
             TurnPlace::Address(_) => self.address_floor,
@@ -75,8 +81,8 @@ impl TurnLines {
         false
     }
 
-    /// Ends a turn. `used_at` is when the server has seen the request at the latest; `None` if none
-    /// was made.
+    /// Ends a turn. `used_at` is the latest time by which the server has seen the request, or
+    /// `None` if no request was made.
     pub fn give_back(&mut self, place: TurnPlace, host: HostKey, used_at: Option<Time>) {
         let Some(line) = self.lines.get_mut(&place) else { return };
         let Some(holder) = line.holder.take_if(|holder| holder.host == host) else { return };
@@ -92,7 +98,7 @@ impl TurnLines {
         }
     }
 
-    /// The next turn that begins by `now`, if there is one.
+    /// Begins and returns the next turn that is due by `now`, if there is one.
     pub fn advance(&mut self, now: Time) -> Option<(TurnPlace, Wanted)> {
         self.forget_free(now);
         while let Some(Reverse((at, place))) = self.due.peek().copied() {
@@ -112,8 +118,9 @@ impl TurnLines {
         None
     }
 
-    /// Drops lines that are free and empty. One that is free later than the next goes behind it,
-    /// so that a long delay does not keep the others; so many a call.
+    /// Drops lines that are free and empty, a bounded number per call. If the first becomes free
+    /// later than the second, it goes to the back, so that a long delay does not hold up the
+    /// others.
     fn forget_free(&mut self, now: Time) {
         for _ in 0..TURN_FADE_COUNT_MAX {
             let Some((at, place)) = self.fading.front().copied() else { return };
@@ -132,7 +139,7 @@ impl TurnLines {
             } else if holder.is_none() && waiting.is_empty() {
                 self.fading.push_back((*free_at, place));
             } else {
-                // Whoever leaves it next lists it anew.
+                // The line is listed again when the next holder leaves it.
                 *is_fading = false;
             }
         }
@@ -208,8 +215,9 @@ mod tests {
         assert!(turns.lines.is_empty());
     }
 
-    /// Whatever order turns are taken and given back in: nobody speaks before the delay after the
-    /// last is over, everybody who waits is named once it is, and what is idle is forgotten.
+    /// Turns are taken and given back in random order. No turn begins before the delay after the
+    /// last is over, every host that waits is named once its turn has come, and idle lines are
+    /// forgotten.
     #[test]
     fn lines_are_kept_as_long_as_they_matter() {
         let place = |number: u64| TurnPlace::Domain(number % 8);

@@ -1,12 +1,13 @@
-//! Digests of payloads, of several pages at once: two side by side take little longer than one
-//! ([`crate::sys::sha1`]).
+//! The digest desk: computes the payload digests of several pages at once, because two side by side
+//! take little longer than one ([`crate::sys::sha1`]).
 //!
-//! Owns the responses that wait for their digest; each comes back with it. The first that waits
-//! waits for company as long as other visits are under way, up to [`limits::DIGEST_GATHER_US`], and
-//! then computes the digests of all. Whoever makes them [`limits::DIGEST_BATCH_COUNT`] or
-//! [`limits::DIGEST_BATCH_BYTES`] together computes them at once, while they are in the cache.
-//! No host waits for this: a page's host has been released by then. A site that is asked without a
-//! delay has one page at a time, and its payloads come together all the same.
+//! Owns the responses that wait for their digest; each is returned with it. The first response
+//! waits for others as long as other visits are under way, up to [`limits::DIGEST_GATHER_US`], and
+//! then the digests of all are computed. If a response makes them [`limits::DIGEST_BATCH_COUNT`] or
+//! [`limits::DIGEST_BATCH_BYTES`] together, they are computed at once, while they are in the cache.
+//! No host waits for this, because a page's host has been released by then. A site that is crawled
+//! without a delay has one page at a time, and its payloads are still gathered. Touched by one
+//! core.
 
 use crate::base::limits;
 use crate::base::oneshot;
@@ -32,7 +33,7 @@ struct Waiting {
 }
 
 impl DigestDesk {
-    /// The digest of what stands behind the head of a response. `work_off` calls
+    /// Returns the digest of the part of a response after its head. `work_off` calls
     /// [`DigestDesk::work_off`]; `visit_count` is the number of visits under way.
     pub(super) async fn digest(
         &self,
@@ -61,15 +62,15 @@ impl DigestDesk {
                 result.await
             }
         };
-        let (whole, digest) = done.expect("who was put on the desk is worked off");
+        let (whole, digest) = done.expect("each response on the desk gets its digest");
         *response = whole;
         digest
     }
 
-    /// Resolves when no visit is under way that may bring another payload, or when it has been long
-    /// enough.
+    /// Resolves when no other visit that is under way may bring a payload, or when
+    /// [`limits::DIGEST_GATHER_US`] have passed.
     async fn company(&self, clock: &impl Clock, visit_count: &Cell<usize>) {
-        // The other visits of this turn of the core bring theirs, and new ones are begun.
+        // First the other visits that are ready bring their payloads, and new visits are begun.
         clock.yield_now().await;
         if self.0.borrow().waiting.len() < visit_count.get() {
             let span = Duration::from_micros(limits::DIGEST_GATHER_US);
@@ -77,7 +78,7 @@ impl DigestDesk {
         }
     }
 
-    /// Computes the digests of all that wait.
+    /// Computes the digests of all responses that wait.
     pub(super) fn work_off(&self) {
         self.0.borrow_mut().work_off();
     }
@@ -128,7 +129,7 @@ mod tests {
             let std::task::Poll::Ready(Some((response, digest))) =
                 Future::poll(std::pin::pin!(result), &mut context)
             else {
-                panic!("it is done");
+                panic!("a response has no digest");
             };
             assert_eq!(response, vec![number as u8; 1_000 * (number % 3) + 20]);
             assert_eq!(digest, PayloadDigest::of(&response[number..]));

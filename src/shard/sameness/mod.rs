@@ -1,12 +1,12 @@
 //! Which pages are the same: who stored a body first, and which page is nearly like another.
 //!
 //! Owns this shard's part of the crawl's payload digests and of the near-duplicate table, and the
-//! questions that it has put to other shards. In: digests and SimHashes of this shard's pages, and
-//! the questions and answers of other shards. Out: answers, at once or by a [`Receiver`], and
+//! open questions to other shards. In: digests and SimHashes of this shard's pages, and the
+//! questions and answers of other shards. Out: answers, at once or through a [`Receiver`], and
 //! letters. Invariant: a ticket is answered once, and a question whose asker has gone leaves
-//! nothing behind. Belongs to one core.
+//! nothing behind. Touched by one core.
 //!
-//! Digests and SimHashes are shared out over the shards by their own values, so that one body has
+//! Digests and SimHashes are distributed over the shards by their own values, so that one body has
 //! one original on any number of shards.
 
 mod digest_desk;
@@ -38,8 +38,8 @@ struct Tables {
     questions: Questions,
 }
 
-/// Questions to other shards that are open, by ticket. Bounded by the fetch slots: a visit has at
-/// most four open.
+/// The open questions to other shards, by ticket. Bounded by the fetch slots: a visit has at most
+/// four open.
 #[derive(Default)]
 struct Questions {
     next: u32,
@@ -52,24 +52,24 @@ enum Reply {
     Near(Option<u64>),
 }
 
-/// What is known of a payload.
+/// The answer to the question who stored a payload first.
 #[must_use]
 pub(super) enum AskedPayload {
     /// This shard owns the digest.
     Here(Option<Original>),
-    /// The shard that owns it was asked.
+    /// Another shard owns the digest and was asked.
     Elsewhere(Answer),
 }
 
-/// What is known of pages like one: this shard's own part of the answer, and those of the shards
-/// that own other parts of the table.
+/// The answer to the question which page is nearly the same: this shard's own part of it, and those
+/// of the shards that own other parts of the table.
 #[must_use]
 pub(super) struct AskedNear {
     here: Option<u64>,
     elsewhere: Vec<Answer>,
 }
 
-/// The answer of another shard, to wait for.
+/// The awaited answer of another shard.
 pub(super) struct Answer(Receiver<Reply>);
 
 impl Sameness {
@@ -78,8 +78,8 @@ impl Sameness {
         Sameness { own, placement, tables, desk }
     }
 
-    /// Computes the digest of what stands behind the head of a response, together with those of
-    /// other pages: see [`DigestDesk`]. `visit_count` is the number of visits under way.
+    /// Computes the digest of the part of a response after its head, together with those of other
+    /// pages: see [`DigestDesk`]. `visit_count` is the number of visits under way.
     pub(super) async fn digest<W: World>(
         &self,
         kit: &Kit<W>,
@@ -91,12 +91,12 @@ impl Sameness {
         self.desk.digest(&kit.world, visit_count, work_off, response, head_len).await
     }
 
-    /// Loads from memory what [`Sameness::near`] will look at.
+    /// Prefetches the memory that [`Sameness::near`] will read.
     pub(super) fn prefetch(&self, simhash: u64) {
         self.tables.borrow().near.prefetch(simhash);
     }
 
-    /// Asks who stored this payload first. If nobody has, it is `original`.
+    /// Asks who stored this payload first. If nobody has, `original` becomes the first.
     pub(super) fn payload(
         &self,
         digest: &Sha1,
@@ -113,7 +113,7 @@ impl Sameness {
         AskedPayload::Elsewhere(answer)
     }
 
-    /// Asks for a page whose SimHash is near this one's, and makes `page` known under it.
+    /// Asks for a page whose SimHash is near this one, and stores `page` under this SimHash.
     pub(super) fn near(&self, simhash: u64, page: u64, out: &mut impl Out) -> AskedNear {
         let (tables, asker) = (&mut *self.tables.borrow_mut(), self.own);
         let mut asked = AskedNear { here: None, elsewhere: Vec::new() };
@@ -158,7 +158,8 @@ impl AskedPayload {
         matches!(self, AskedPayload::Elsewhere(_))
     }
 
-    /// Waits for the answer. An answer that never comes, because the shard ends, is none.
+    /// Waits for the answer. Returns `None` if nobody stored the payload before, or if no answer
+    /// comes because the shard ends.
     pub(super) async fn known(self) -> Option<Original> {
         match self {
             AskedPayload::Here(known) => known,
@@ -175,7 +176,7 @@ impl AskedNear {
         !self.elsewhere.is_empty()
     }
 
-    /// Waits for the answers; the first in the order of the table's parts counts.
+    /// Waits for the answers. The first in the order of the table's parts counts.
     pub(super) async fn found(self) -> Option<u64> {
         let mut near = self.here;
         for answer in self.elsewhere {
@@ -289,10 +290,10 @@ mod tests {
         let (digest, mut kept) = (digest.expect("a digest of shard 1"), Kept::default());
         let first = shards[0].payload(&digest, original("a"), &mut kept);
         let second = shards[0].payload(&digest, original("b"), &mut kept);
-        // The answers come in the other order.
+        // The answers arrive in the other order.
         kept.letters.reverse();
         carry(&shards, kept);
-        assert_eq!(now(second.known()), Some(None), "its question came first");
+        assert_eq!(now(second.known()), Some(None), "the second question arrived first");
         assert_eq!(now(first.known()), Some(Some(original("b"))));
     }
 

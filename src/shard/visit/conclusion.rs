@@ -1,4 +1,4 @@
-//! What becomes of a URL after its request, or without one: another try, a dead letter, or its end.
+//! What happens to a URL after its request, or without one: another try, a dead letter, or its end.
 
 use super::verdict::{NextStep, next_step};
 use crate::base::Time;
@@ -14,7 +14,7 @@ use crate::shard::{Notice, Shard};
 use std::time::Duration;
 
 impl<W: World> Shard<W> {
-    /// A URL that ends without a request of its own.
+    /// Concludes a URL that had no request of its own.
     pub(in crate::shard) async fn conclude_unasked(
         &self,
         host: HostId,
@@ -37,7 +37,8 @@ impl<W: World> Shard<W> {
             NextStep::Again | NextStep::Retry => {
                 let mut wait = self.retry_wait(host, &queued);
                 if outcome == Outcome::DnsFailed {
-                    // Sooner, the resolver would give the same answer from memory: no try at all.
+                    // Before this time the resolver would repeat its answer from the cache, which
+                    // would be no real try.
                     wait = wait.max(Duration::from_secs(DNS_FAILURE_SECONDS.into()));
                 }
                 queued.tries += 1;
@@ -51,7 +52,7 @@ impl<W: World> Shard<W> {
         self.release(host, Time::ZERO);
     }
 
-    /// Ends a request for a page by its next step.
+    /// Concludes a request for a page by its next step.
     pub(super) async fn conclude(
         &self,
         host: HostId,
@@ -63,8 +64,8 @@ impl<W: World> Shard<W> {
         match step {
             NextStep::Again => self.retry_unsent(host, queued, answer.ended),
             NextStep::Retry => {
-                // On a kept connection that was dead, the server may never have seen it: in the
-                // host's very next turn, over a new connection.
+                // The kept connection was dead, so the server may never have seen the request: it
+                // is repeated in the host's very next turn, over a new connection.
                 let wait = match answer.was_stale {
                     true => Duration::ZERO,
                     false => self.retry_wait(host, &queued),
@@ -82,15 +83,17 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// The server wants the URL's parameters in another order: it is asked for once more, so, in
-    /// its host's next turn. To URL seen it is the same URL, so it cannot come as a new one.
+    /// Requests the URL once more, in its host's next turn, with its parameters in the order that
+    /// the server wants. URL seen takes both for the same URL, so the new one cannot enter as a new
+    /// URL.
     pub(in crate::shard) fn respell(&self, host: HostId, queued: Queued, target: Url, at: Time) {
         let trail = queued.trail.iter().copied().chain([self.trail_step(&queued.url)]).collect();
         let tries = queued.tries + 1;
         self.retry(host, Queued { url: target, trail, tries, ..queued }, at);
     }
 
-    /// Given up for good: counted, written down, and told if the operator asked for it by name.
+    /// Gives a URL up for good: counts it, writes it to the dead letters, and tells the operator if
+    /// it is a seed.
     pub(in crate::shard) async fn bury(&self, queued: &Queued, outcome: Outcome) {
         self.kit.probe.add(Count::DeadLetters, 1);
         self.tell_if_seed(queued, outcome);
@@ -98,14 +101,14 @@ impl<W: World> Shard<W> {
     }
 
     pub(in crate::shard) fn tell_if_seed(&self, queued: &Queued, outcome: Outcome) {
-        // A seed that redirects twice leaves the crawl under another name.
+        // A seed that is redirected twice leaves the crawl under another name.
         let is_moved_seed = queued.via == Via::Redirect && queued.depth == 0;
         if queued.via == Via::Seed || is_moved_seed && outcome == Outcome::Redirected {
             self.kit.notice(Notice::SeedFailed { url: queued.url.clone(), outcome });
         }
     }
 
-    /// A URL has come to its end; its record and its links are on their way to the disk.
+    /// Ends a URL. Its record and its links are on their way to the disk.
     pub(in crate::shard) fn end(
         &self,
         host: HostId,

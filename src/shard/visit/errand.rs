@@ -1,5 +1,6 @@
-//! Errands for origins whose robots.txt was redirected to a host of this shard: queued, run and
-//! answered. The rules are in [`crate::shard::manners`].
+//! Errands: a robots.txt redirected to a host of this shard is fetched for the origin that asked,
+//! and the answer is sent back. Here they are queued, run and answered; their rules are in
+//! [`crate::shard::manners`].
 
 use crate::crawl::fetch::Answer;
 use crate::crawl::flow::{Class, Message, Outcome, RobotsAnswer, Via};
@@ -18,7 +19,7 @@ use std::time::Duration;
 use super::verdict::by_status;
 
 impl<W: World> Shard<W> {
-    /// Queues an errand at the host that it leads to, which is ours.
+    /// Queues an errand at the host of `target`, which belongs to this shard.
     pub(in crate::shard) fn take_errand(&self, target: Url, errand: Errand) {
         let is_new =
             self.frontier().host_by_key(target.host_key(&self.kit.plan.hash_key)).is_none();
@@ -89,11 +90,13 @@ impl<W: World> Shard<W> {
         self.release(host, next);
     }
 
-    /// The answer says nothing of the server: whoever waits for it waits a little longer.
+    /// Requests the robots.txt of an errand again, because the answer says nothing about the
+    /// server. The hosts that wait for it wait a little longer.
     fn ask_errand_again(&self, host: HostId, mut queued: Queued, answer: Answer) {
         let next = self.next_request(host, &queued.url, &answer, answer.outcome);
         let wait = if answer.was_stale { Duration::ZERO } else { self.retry_wait(host, &queued) };
-        // Sent or not, each counts: a host is parked meanwhile.
+        // The try is counted whether the request was sent or not, because a host is parked
+        // meanwhile.
         queued.tries += 1;
         self.kit.probe.add(Count::Retries, 1);
         self.frontier_mut().retry_at(host, queued, next.max(answer.ended + wait));
@@ -101,7 +104,7 @@ impl<W: World> Shard<W> {
         self.release(host, next);
     }
 
-    /// An errand that ends without a request: its host has no address, or is given up.
+    /// Ends the errands for `url` without a request: its host has no address, or is given up.
     pub(in crate::shard) fn fail_errand(&self, url: &Url) {
         let errands = self.manners.borrow_mut().take_errands(url);
         for errand in errands {
@@ -118,7 +121,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// The answer to an errand of ours has come: the host that waits for it may go on.
+    /// Takes the answer to an errand of ours: the host that waits for it may go on.
     pub(in crate::shard) fn errand_answered(&self, origin: &str, answer: &RobotsAnswer) {
         let parked = self.parked.borrow_mut().remove(origin);
         let Some((host, queued)) = parked else { return };

@@ -1,8 +1,10 @@
 //! Links that an answer names in its head: `Link: <...>; rel=next` and `Refresh`. They are followed
-//! as a page's own, whatever the body is: a feed, a PDF or JSON may go on elsewhere.
+//! like a page's own links, whatever the body is, because a feed, a PDF or JSON may continue
+//! elsewhere.
 //!
-//! They are relative to the URL that was asked for: a `<base>` speaks for the markup alone (RFC
-//! 8288 3.1). Directives in X-Robots-Tag hold for them, and those of the page's meta elements too.
+//! They are relative to the URL that was requested, because `<base>` applies to the markup alone
+//! (RFC 8288 3.1). Directives in X-Robots-Tag apply to them, and so do those in the page's meta
+//! elements.
 
 use crate::base::limits::HEAD_LINK_COUNT_MAX;
 use crate::crawl::fetch::Answer;
@@ -54,7 +56,8 @@ impl<W: World> Shard<W> {
     }
 }
 
-/// What a head names that may be followed, in its order. Bounded by the size of a head.
+/// Returns the links in a head that may be followed, in their order. Their number is bounded by the
+/// size of a head.
 fn named(head: &ResponseHead, takes_nofollow: bool) -> Vec<Cow<'_, str>> {
     let mut found = Vec::new();
     for link in head.all("link").flat_map(header_links) {
@@ -64,7 +67,7 @@ fn named(head: &ResponseHead, takes_nofollow: bool) -> Vec<Cow<'_, str>> {
             found.push(String::from_utf8_lossy(link.target));
         }
     }
-    // A browser takes the first; a list of them is none.
+    // A browser takes the first `Refresh` field; a list in one field is not a refresh.
     let refresh = head.header("refresh").and_then(refresh_url);
     found.extend(refresh.map(|url| String::from_utf8_lossy(url.trim_ascii())));
     found

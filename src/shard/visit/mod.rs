@@ -1,8 +1,10 @@
-//! One visit: a host's turn, from its next URL to the time of the turn after.
+//! One visit: a host's turn, from its next URL to the time of its next turn.
 //!
-//! A visit makes at most one request. It ends in one of two ways: the host goes back to the
-//! frontier with its next-eligible time, or it stays busy, parked until its turn at the address or
-//! the answer about its robots.txt has come.
+//! In: a host that is ready, the turn it was granted if it waited in line for one, and one page of
+//! the page limit. Out: at most one request, and what follows from its answer. A visit ends in one
+//! of two ways: the host goes back to the frontier with its next-eligible time, or it stays busy,
+//! parked until its turn at the address or the answer about its robots.txt has come. The steps are
+//! methods of the shard, one file each. Touched by one core.
 
 mod conclusion;
 mod errand;
@@ -27,22 +29,25 @@ use crate::io::World;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// What a visit may do with its URL.
+/// What a visit does with its URL.
 enum Prospect {
-    /// Ask for it there.
+    /// Request the URL from this address.
     Ask(IpAddr),
-    /// The rules of its origin are not known: ask for them first, there.
+    /// The robots rules of the URL's origin are not known: request its robots.txt first, from this
+    /// address.
     AskRobots(IpAddr),
-    /// Not before then.
+    /// Do not request the URL before this time.
     Wait(Time),
-    /// After the other URLs of its host: it has failed before, and its origin fails.
+    /// Request the URL after the other URLs of its host: it has failed before, and its origin is
+    /// failing.
     Last,
-    /// It ends here, unasked.
+    /// The URL ends here with this outcome, without a request.
     End(Outcome),
 }
 
 impl<W: World> Shard<W> {
-    /// `granted` is the turn that the host has been given just now.
+    /// Runs one visit to `host`. `granted` is the turn that the host has just been given, if it
+    /// waited in line for one.
     pub(in crate::shard) async fn visit(
         self: &Rc<Self>,
         host: HostId,
@@ -55,7 +60,7 @@ impl<W: World> Shard<W> {
             self.manners.borrow().held(name, granted, frontier.host_data(host))
         };
         let Some(queued) = next else {
-            // Its URLs were evicted while it waited, or cannot be read.
+            // The host's URLs were evicted while it waited, or cannot be read.
             let name = self.frontier().host_name(host).to_owned();
             self.give_back(host, hold(&name), None);
             self.slots.refund(page);
@@ -159,7 +164,7 @@ impl<W: World> Shard<W> {
             ResolveError::Failed => Outcome::DnsFailed,
             ResolveError::AddressRefused => Outcome::AddressRefused,
         })?;
-        // Another try goes to another address, if the name has several.
+        // Each further try goes to the next address, if the name has several.
         let ips = &address.ips;
         ips.get(queued.tries as usize % ips.len().max(1)).copied().ok_or(Outcome::NoName)
     }

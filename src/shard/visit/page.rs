@@ -1,4 +1,5 @@
-//! A page from its first byte to its links: parsed while it arrives, judged, stored, routed.
+//! A visit to a page: the body is parsed while it arrives, then the answer is judged and stored and
+//! its links are routed.
 
 use super::verdict::{NextStep, by_status, is_respelled, next_step};
 use crate::base::limits;
@@ -18,7 +19,7 @@ use crate::shard::slots::PageBudget;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-/// Feeds the parser while the body arrives.
+/// The sink of a page's request: feeds the parser while the body arrives.
 struct PageSink<'a, W: World> {
     shard: &'a Shard<W>,
     is_sitemap: bool,
@@ -99,7 +100,8 @@ impl<W: World> Shard<W> {
         if is_sitemap && outcome.is_page() {
             self.take_listed(&queued, parsed.listed.as_ref()).await;
         }
-        // Nothing of what follows is the host's: it need not wait for its page's digest and record.
+        // Nothing after this point concerns the host: it is released now and does not wait for its
+        // page's digest and record.
         let step = next_step(outcome, answer.was_sent, &queued, &self.kit.plan.settings);
         let is_end = respelled.is_none() && matches!(step, NextStep::Bury | NextStep::End);
         if is_end {
@@ -112,7 +114,7 @@ impl<W: World> Shard<W> {
         } else {
             Ok(None)
         };
-        // A list of pages is none: it is stored, and costs nothing of the page limit.
+        // A sitemap is no page: it is stored, and does not count against the page limit.
         let is_page = matches!(stored, Ok(Some(_))) && outcome.is_page() && parsed.listed.is_none();
         if is_page {
             self.slots.spend(budget);
@@ -130,7 +132,7 @@ impl<W: World> Shard<W> {
                 let record = position.map(|position| Stored { position, is_page });
                 self.conclude(host, queued, &answer, (outcome, step), record).await;
             }
-            // Not stored, it has not come to its end: it stays open, for the next start.
+            // A URL whose record was not stored has not ended: it stays open for the next start.
             (Err(error), _) => self.kit.store_failed(error),
         }
         if !is_end {
@@ -138,7 +140,7 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// What an answer amounts to, and where it redirects to.
+    /// Returns the outcome of an answer and, for a redirect, its target.
     fn judge(&self, queued: &Queued, answer: &Answer) -> (Outcome, Option<Url>) {
         let Some(head) = answer.head.as_ref() else { return (answer.outcome, None) };
         if !answer.outcome.is_page() {
@@ -161,7 +163,8 @@ impl<W: World> Shard<W> {
         }
         let target = self.discovery.borrow().territory().normaliser.normalise(target);
         let step = self.trail_step(&target);
-        // To itself with its parameters in another order it may go once, and costs a try.
+        // A redirect to the same URL with its parameters in another order is followed once, and
+        // costs a try.
         let is_back = is_respelled(&queued.url, &target)
             && (target == queued.url
                 || queued.tries_made() >= self.kit.plan.settings.retry_count_max)
@@ -169,7 +172,7 @@ impl<W: World> Shard<W> {
         if is_back {
             return (Outcome::RedirectLoop, None);
         }
-        // The first step of a sitemap's trail is no redirect: it names the submitter.
+        // The first step of a sitemap's trail is not a redirect: it names the submitter.
         let named_count = usize::from(queued.via == Via::Sitemap);
         let hop_count = queued.trail.len().saturating_sub(named_count);
         if hop_count >= limits::REDIRECT_COUNT_MAX as usize {
@@ -186,7 +189,7 @@ impl<W: World> Shard<W> {
         let trail: Trail =
             queued.trail.iter().copied().chain([self.trail_step(&queued.url)]).collect();
         let (depth, class) = (queued.depth, queued.class);
-        // A sitemap that has moved is still one.
+        // A sitemap that was redirected is still a sitemap.
         let via = if queued.via == Via::Sitemap { Via::Sitemap } else { Via::Redirect };
         self.route(Candidate { url: target, depth, class, via, trail });
     }

@@ -9,7 +9,8 @@ use crate::io::World;
 use crate::shard::Shard;
 
 impl<W: World> Shard<W> {
-    /// The URL's origin is left alone until then. Where the host has no other, so is the host.
+    /// Puts the URL back: it may not be requested before `until`. If the host has no other origin,
+    /// the whole host waits until then.
     pub(in crate::shard) fn wait_out(&self, host: HostId, queued: Queued, until: Time) {
         let mut frontier = self.frontier_mut();
         if frontier.host_has_several_origins(host) {
@@ -21,16 +22,18 @@ impl<W: World> Shard<W> {
         self.release(host, Time::ZERO);
     }
 
-    /// We had no descriptor, port or buffer, so the try is not counted. The journal is not told: it
-    /// has the URL with as many tries, and a restart would take a second entry for a second URL.
+    /// Puts back a URL whose request was never sent, because we had no descriptor, port or buffer;
+    /// the try is not counted. Nothing is written to the journal: it has the URL with the same
+    /// number of tries, and a restart would take a second entry for a second URL.
     pub(in crate::shard) fn retry_unsent(&self, host: HostId, queued: Queued, ended: Time) {
         let wait = self.retry_wait(host, &Queued { tries: 0, ..queued.clone() });
         self.kit.probe.add(Count::Retries, 1);
         self.frontier_mut().retry_at(host, queued, ended + wait);
     }
 
-    /// The URL waits for its next try, over a restart too. It has made one more than the journal
-    /// knows of, which tells this copy from the one before.
+    /// Puts the URL back for its next try and writes this to the journal, so that it survives a
+    /// restart. The URL has made one try more than the journal has recorded, which distinguishes
+    /// this copy from the one before.
     pub(in crate::shard) fn retry(&self, host: HostId, queued: Queued, at: Time) {
         self.kit.probe.add(Count::Retries, 1);
         self.archive.entry(|out| {
@@ -39,11 +42,11 @@ impl<W: World> Shard<W> {
         self.frontier_mut().retry_at(host, queued, at);
     }
 
-    /// Gives the host back to the frontier.
+    /// Returns the host to the frontier; it may be visited again at `next`.
     pub(in crate::shard) fn release(&self, host: HostId, next: Time) {
         let (mut frontier, now) = (self.frontier_mut(), self.kit.world.now());
         if next <= now {
-            // Ready at once, and not at the wheel's next tick.
+            // Moves the wheel on, so that the host is ready at once and not at the next tick.
             frontier.advance(now);
         }
         frontier.release(host, next);

@@ -1,8 +1,8 @@
-//! What every request of a visit has in common, whatever it asked for: its turns are given back, it
-//! is counted and logged, and it decides when the host may be asked again.
+//! The end of every request of a visit, whatever was requested: its turns are given back, it is
+//! counted and logged, and the time of the host's next request is decided.
 //!
-//! The rules are those of [`crate::shard::manners`]; here they meet the pace of the host, which the
-//! frontier keeps.
+//! The rules are those of [`crate::shard::manners`]. The host's pace, which the rules need, is kept
+//! by the frontier and passed to them here.
 
 use crate::base::Time;
 use crate::crawl::fetch::{Answer, Connection};
@@ -17,7 +17,7 @@ use crate::shard::manners::{Asked, HeldTurns, Sign};
 use std::time::Duration;
 
 impl<W: World> Shard<W> {
-    /// Books a request: its turns are over, its times and outcome are counted and logged.
+    /// Books a request: gives its turns back, and counts and logs its times and its outcome.
     pub(super) async fn finish_request(
         &self,
         host: HostId,
@@ -81,7 +81,7 @@ impl<W: World> Shard<W> {
         self.archive.request(&line).await;
     }
 
-    /// Gives turns back; `used_at` is when the server had seen the request, `None` if none was
+    /// Gives turns back. `used_at` is when the server had seen the request, or `None` if none was
     /// made.
     pub(super) fn give_back(&self, host: HostId, held: HeldTurns, used_at: Option<Time>) {
         let has_moved = {
@@ -108,7 +108,7 @@ impl<W: World> Shard<W> {
         manners.next_request(asked, answer, outcome, world, &mut self.out())
     }
 
-    /// Books what a request says of its origin.
+    /// Records what a request says about the health of its origin.
     pub(super) fn book(
         &self,
         host: HostId,
@@ -126,7 +126,7 @@ impl<W: World> Shard<W> {
         self.rotate_queues(host, rotation);
     }
 
-    /// Books that an origin could not be reached, without a request to it.
+    /// Records that an origin could not be reached, although no request was made.
     pub(super) fn origin_unreached(&self, host: HostId, url: &Url, cause: Outcome, at: Time) {
         let rotation = {
             let mut frontier = self.frontier_mut();
@@ -137,14 +137,15 @@ impl<W: World> Shard<W> {
         self.rotate_queues(host, rotation);
     }
 
-    /// URLs that fail often lie side by side: the next one to be asked for is another.
+    /// Rotates the host's queues, so that the next URL comes from elsewhere: URLs that fail often
+    /// lie side by side.
     pub(super) fn rotate_queues(&self, host: HostId, rotation: Option<u64>) {
         if let Some(rotation) = rotation {
             self.frontier_mut().rotate_queues(host, rotation);
         }
     }
 
-    /// How long a URL waits for its next try.
+    /// Returns how long a URL waits for its next try.
     pub(super) fn retry_wait(&self, host: HostId, queued: &Queued) -> Duration {
         let mut frontier = self.frontier_mut();
         let pace = frontier.host_data(host);

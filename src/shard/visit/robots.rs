@@ -1,8 +1,8 @@
-//! A robots.txt: asked for in its host's turn, read, and taken in (RFC 9309).
+//! A visit for a robots.txt: it is requested, read and applied (RFC 9309).
 //!
-//! It is asked for like a page: in its host's turn, at its address's turn. The URL that needs the
-//! rules waits meanwhile, and pays for failures with its tries. While the rules are unknown or
-//! unreachable nothing else of the origin is asked for.
+//! It is requested like a page: in its host's turn, at its address's turn. The URL that needs the
+//! rules waits meanwhile, and a failure costs it a try. While the rules are unknown or unreachable,
+//! nothing else of the origin is requested.
 
 use super::verdict::by_status;
 use crate::base::Time;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 impl<W: World> Shard<W> {
-    /// Asks for the robots.txt of `queued`'s origin.
+    /// Requests the robots.txt of `queued`'s origin.
     pub(super) async fn visit_robots(
         self: &Rc<Self>,
         host: HostId,
@@ -30,7 +30,7 @@ impl<W: World> Shard<W> {
         let origin: Box<str> = queued.url.origin().into();
         let target = self.manners.borrow_mut().robots_target(&queued.url);
         let Some((target, hops)) = target else {
-            // The longest of URLs leave no room for the path.
+            // A URL of nearly the maximum length leaves no room for the path of the robots.txt.
             self.give_back(host, held, None);
             return self.conclude_unasked(host, queued, Outcome::Malformed).await;
         };
@@ -68,7 +68,7 @@ impl<W: World> Shard<W> {
                 self.release(host, next);
             }
             Reading::Elsewhere(target, errand) => {
-                // Parked first: an errand at this very shard may be answered at once.
+                // The host is parked first: an errand at this same shard may be answered at once.
                 self.park(&origin, host, queued);
                 self.send_errand(target, errand);
             }
@@ -76,8 +76,8 @@ impl<W: World> Shard<W> {
         self.net.client.let_go(&mut answer);
     }
 
-    /// The connection was a dead one that had been kept, or we had none to give: the origin is not
-    /// to blame, and the same is asked for again over a new connection.
+    /// Requests the same robots.txt again over a new connection. Either the kept connection was
+    /// dead, or we had no connection to give, so the origin is not to blame.
     fn ask_robots_again(
         &self,
         host: HostId,
@@ -89,8 +89,8 @@ impl<W: World> Shard<W> {
         let origin = queued.url.origin();
         self.manners.borrow_mut().ask_robots_later(origin);
         if hops > 0 {
-            // Where another one has taken the place of this redirect, the origin is asked from the
-            // beginning, and that is counted.
+            // If another redirect has replaced this one, the origin is asked from the beginning,
+            // and this is counted.
             let _ = self.manners.borrow_mut().move_robots(origin, target, hops);
         }
         if answer.was_sent {

@@ -1,4 +1,5 @@
-//! A robots.txt that was asked for: fetched, stored, and taken in or booked as failed.
+//! The robots.txt of an origin: it is fetched and stored, and its rules are applied or its failure
+//! is recorded.
 
 use crate::base::Time;
 use crate::base::limits;
@@ -16,7 +17,8 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 impl<W: World> Shard<W> {
-    /// The robots.txt of a host has answered, or failed to: its page goes back to the queue.
+    /// Applies the answer to a request for a robots.txt, or records its failure. The page that
+    /// waited for it goes back to the queue.
     pub(in crate::shard) fn settle_robots(
         &self,
         host: HostId,
@@ -54,7 +56,7 @@ impl<W: World> Shard<W> {
         };
         self.rotate_queues(host, rotation);
         self.frontier_mut().postpone(host, next);
-        // Beyond its last try it comes up once more, and ends there.
+        // After its last try the URL is visited once more, and ends there.
         queued.tries += 1;
         if queued.tries_made() <= self.kit.plan.settings.retry_count_max {
             self.kit.probe.add(Count::Retries, 1);
@@ -83,7 +85,8 @@ impl<W: World> Shard<W> {
     }
 }
 
-/// Keeps as much of a robots.txt as is read of it, content coding removed.
+/// The sink of a robots.txt: keeps the part of the body that will be read, with the content coding
+/// removed.
 #[derive(Default)]
 struct RobotsSink {
     decoder: Option<Decoder>,
@@ -93,7 +96,7 @@ struct RobotsSink {
 
 impl RobotsSink {
     fn finish(self) -> Vec<u8> {
-        // What a broken coding had decoded to by then is still the best that is known.
+        // If the coding broke, the part decoded before that is still the best that is known.
         self.body
     }
 }

@@ -1,10 +1,11 @@
-//! Sitemaps on their way: from a robots.txt to the list, from the list to the frontier.
+//! Sitemaps: routed from a robots.txt to the frontier, and the URLs they list routed to the
+//! frontier.
 //!
-//! A sitemap is asked for like a page, through the frontier of the shard that owns its host:
-//! robots, politeness and URL-seen apply, so an index that lists itself finds itself known. What it
-//! lists is routed as links of depth one. Bounds: entries per file ([`crate::proto::sitemap`]),
-//! indexes above a file by its depth, sitemaps and URLs per host by the
-//! [`crate::shard::discovery`].
+//! A sitemap is requested like a page, through the frontier of the shard that owns its host. Robots
+//! rules, politeness and URL seen apply to it, so URL seen rejects an index that lists itself. What
+//! a sitemap lists is routed as links of depth one. Bounds: the entries per file
+//! ([`crate::proto::sitemap`]), the indexes above a file by its depth, and the sitemaps and URLs
+//! per host by [`crate::shard::discovery`].
 
 use crate::base::limits::SITEMAP_INDEX_DEPTH_MAX;
 use crate::crawl::flow::{Candidate, Class, Trail, Via};
@@ -17,22 +18,23 @@ use crate::proto::sitemap::Scope;
 use crate::proto::url::{HostKey, Url};
 use crate::shard::Shard;
 
-/// Addresses routed before other tasks have their turn: about a large page's links.
+/// The number of addresses routed before other tasks get a turn: about as many as a large page has
+/// links.
 const ROUTED_AT_ONCE: usize = 500;
 
-/// What became of one listed address.
+/// What happened to one listed address.
 enum Fate {
     Routed,
-    /// No URL, or not the sitemap's to list.
+    /// The address is no URL, or the sitemap may not list it.
     Refused,
-    /// Outside what `stay` or the depth limit allows.
+    /// The address lies outside what `stay` or the depth limit allows.
     Outside,
     OverCap,
 }
 
 impl<W: World> Shard<W> {
-    /// Routes the sitemaps that the robots.txt of `page`'s origin names. Known ones go no further
-    /// than URL-seen, so a robots.txt that is read again a day later brings none twice.
+    /// Routes the sitemaps that the robots.txt of `page`'s origin names. URL seen rejects the known
+    /// ones, so a robots.txt that is read again a day later adds none twice.
     pub(in crate::shard) fn route_sitemaps(&self, page: &Url) {
         if !self.kit.plan.settings.sitemaps {
             return;
@@ -51,8 +53,8 @@ impl<W: World> Shard<W> {
         }
     }
 
-    /// Whether what `queued` leads to was named as a sitemap. Also where a link had brought its URL
-    /// before the robots.txt was read: URL-seen keeps a second visit from being made.
+    /// Reports whether `queued` was named as a sitemap. This holds also if a link had brought its
+    /// URL before the robots.txt was read, because URL seen prevents a second visit.
     pub(in crate::shard) fn is_sitemap(&self, queued: &Queued) -> bool {
         let url = &queued.url;
         queued.via == Via::Sitemap
@@ -64,7 +66,7 @@ impl<W: World> Shard<W> {
             }
     }
 
-    /// Routes what the sitemap `queued` listed; `None` if it was no sitemap.
+    /// Routes what the sitemap `queued` listed. `listed` is `None` if the answer was no sitemap.
     pub(in crate::shard) async fn take_listed(&self, queued: &Queued, listed: Option<&Listed>) {
         let Some(listed) = listed else {
             return self.kit.probe.add(Count::SitemapsRefused, 1);
@@ -117,16 +119,16 @@ impl<W: World> Shard<W> {
         if self.kit.plan.settings.depth_max == 0 {
             return Fate::Outside;
         }
-        // Low: a link is somebody's word that a page is worth a visit, a list is not. Pages that
-        // links lead to come first, and a full frontier gives up listed ones first; each class has
-        // its turns, so none waits for ever.
+        // Listed URLs have low priority: a link says that someone thinks a page is worth a visit, a
+        // list does not. Pages that links lead to come first, and a full frontier evicts listed
+        // ones first. Each class has its turns, so none waits for ever.
         let url = self.discovery.borrow().territory().normaliser.normalise(url);
         let (class, via, trail) = (Class::Low, Via::Link, Trail::default());
         self.route(Candidate { url, depth: 1, class, via, trail });
         Fate::Routed
     }
 
-    /// `depth`: indexes above it.
+    /// Routes one sitemap. `depth` is the number of indexes above it.
     fn route_sitemap(&self, url: Url, depth: u16, submitter: HostKey) -> Fate {
         let url = self.discovery.borrow().territory().normaliser.normalise(url);
         let (class, via, trail) = (Class::Normal, Via::Sitemap, Trail::from([submitter.0]));
@@ -134,7 +136,7 @@ impl<W: World> Shard<W> {
         Fate::Routed
     }
 
-    /// Counts what became of addresses; says how many there were.
+    /// Counts what happened to addresses, and returns how many there were.
     fn count_fates(&self, fates: impl IntoIterator<Item = Fate>) -> usize {
         let (mut count, mut refused, mut outside, mut over) = (0, 0, 0, 0);
         for fate in fates {

@@ -1,5 +1,5 @@
-//! A response on its way into the archive: its digest, who stored the same body before, which page
-//! is nearly the same, and its record.
+//! A response on its way into the archive: its digest, the earlier page with the same body, the
+//! page that is nearly the same, and its record.
 
 use crate::crawl::fetch::Answer;
 use crate::crawl::flow::{Original, Outcome};
@@ -12,7 +12,7 @@ use crate::proto::url::Url;
 use crate::proto::warc::{PayloadDigest, Sha1, Truncated};
 use crate::shard::Shard;
 
-/// What the index says of a body beyond its bytes.
+/// What the index records about a body besides its bytes.
 #[derive(Default)]
 struct Judged {
     simhash: Option<u64>,
@@ -22,7 +22,7 @@ struct Judged {
 }
 
 impl<W: World> Shard<W> {
-    /// Stores a response; says where.
+    /// Stores a response and returns the position of its record.
     pub(super) async fn store_page(
         &self,
         url: &Url,
@@ -49,7 +49,8 @@ impl<W: World> Shard<W> {
                 near = self.near_page(simhash, url).await;
             }
         }
-        // A body that we cut, or that came in part, lacks its coding's end as a matter of course.
+        // If we cut the body, or it arrived in part, the end of its coding is missing as expected:
+        // that is no decoding failure.
         let is_ours = |error: &DecodeError| {
             outcome != Outcome::Fetched && matches!(error, DecodeError::Cut(_))
         };
@@ -69,7 +70,7 @@ impl<W: World> Shard<W> {
         Ok(position)
     }
 
-    /// Stores a robots.txt: as it came, no question asked.
+    /// Stores a robots.txt as it arrived, without a search for duplicates.
     pub(super) async fn store_plainly(&self, url: &Url, answer: &Answer) {
         if answer.head.is_none() {
             return;
@@ -108,7 +109,7 @@ impl<W: World> Shard<W> {
                 Outcome::CutLength => Some(Truncated::Length),
                 Outcome::CutTime => Some(Truncated::Time),
                 Outcome::Incomplete | Outcome::Reset => Some(Truncated::Disconnect),
-                // WARC 1.1 5.13 has no word for a want of memory.
+                // WARC 1.1 5.13 has no value for a lack of memory.
                 Outcome::Malformed | Outcome::CutMemory | Outcome::ShedMemory => {
                     Some(Truncated::Unspecified)
                 }
@@ -123,7 +124,8 @@ impl<W: World> Shard<W> {
             links_left_out,
         };
         let position = self.archive.page(&page).await?;
-        // Into the response as it came, and from there into the record.
+        // Each byte is copied into the response buffer as it arrives, and from there into the
+        // record.
         let copied_bytes = answer.response.len() as u64 + position.length;
         self.kit.probe.add(Count::BytesCopied, copied_bytes);
         Ok(position)

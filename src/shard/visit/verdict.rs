@@ -1,4 +1,5 @@
-//! What an answer amounts to, and what becomes of its URL: functions of their arguments alone.
+//! The outcome of an answer, and what happens to its URL next. These functions depend on their
+//! arguments alone.
 
 use crate::crawl::config::Settings;
 use crate::crawl::fetch::Answer;
@@ -6,21 +7,21 @@ use crate::crawl::flow::{Outcome, Queued};
 use crate::crawl::metrics::is_failure;
 use crate::proto::url::Url;
 
-/// What becomes of a URL.
+/// What happens to a URL after its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// The request was never sent, for want of a descriptor, a port or a buffer: it is made again,
+    /// The request was never sent, because we had no descriptor, port or buffer: it is made again,
     /// and no try is counted.
     Again,
-    /// Another try, later.
+    /// The URL gets another try, later.
     Retry,
-    /// The URL is given up: a dead letter.
+    /// The URL is given up and becomes a dead letter.
     Bury,
-    /// The URL has come to its end.
+    /// The URL has ended.
     End,
 }
 
-/// Decides what becomes of a URL. `was_sent` says whether a request for it has left.
+/// Decides what happens to a URL next. `was_sent` says whether a request for it was sent.
 pub(super) fn next_step(
     outcome: Outcome,
     was_sent: bool,
@@ -38,7 +39,8 @@ pub(super) fn next_step(
     }
 }
 
-/// What an answer amounts to by its status, where redirects are someone else's business.
+/// Returns the outcome of an answer by its status. It does not look at where a redirect leads; that
+/// is left to the caller.
 pub(super) fn by_status(answer: &Answer) -> Outcome {
     let Some(head) = answer.head.as_ref() else { return answer.outcome };
     match head.status() {
@@ -48,14 +50,14 @@ pub(super) fn by_status(answer: &Answer) -> Outcome {
         429 => Outcome::Throttled,
         503 if head.header("retry-after").is_some() => Outcome::Throttled,
         400..500 => Outcome::ClientError,
-        // RFC 9110 15: a status beyond the known classes is taken as a server's error.
+        // RFC 9110 15: a status beyond the known classes is treated as a server error.
         500.. => Outcome::ServerError,
         _ => Outcome::Malformed,
     }
 }
 
-/// Whether both are one URL to us, whatever the order of their parameters: URL seen would not let
-/// the second in.
+/// Reports whether both URLs are the same URL to us, whatever the order of their parameters. If so,
+/// URL seen would reject the second.
 pub(super) fn is_respelled(url: &Url, target: &Url) -> bool {
     url.compared() == target.compared()
 }
