@@ -237,17 +237,12 @@ fn circles_of_files(sources: &[Source]) -> Vec<String> {
         from != to && defined[to].iter().any(is_called)
     };
     let count = of_shard.len();
-    let mut reaches = vec![vec![false; count]; count];
-    for from in 0..count {
-        for to in 0..count {
-            reaches[from][to] = calls(from, to);
-        }
-    }
+    let row = |from| (0..count).map(|to| calls(from, to)).collect();
+    let mut reaches: Vec<Vec<bool>> = (0..count).map(row).collect();
     for middle in 0..count {
-        for from in 0..count {
-            for to in 0..count {
-                reaches[from][to] |= reaches[from][middle] && reaches[middle][to];
-            }
+        let from_middle = reaches[middle].clone();
+        for row in reaches.iter_mut().filter(|row| row[middle]) {
+            row.iter_mut().zip(&from_middle).for_each(|(to, further)| *to |= further);
         }
     }
     let in_circle = (0..count).filter(|file| reaches[*file][*file]);
