@@ -350,8 +350,8 @@ fn urls_given_up_are_written_down_with_their_reason() {
         let (outcome, tries) = &reasons[&format!("http://10.0.0.{rest}")];
         (outcome.as_str(), tries.as_str())
     };
-    assert_eq!(of("1/gone"), ("client_error", "0"));
-    assert_eq!(of("2/alone"), ("reset", "3"));
+    assert_eq!(of("1/gone"), ("client_error", "1"));
+    assert_eq!(of("2/alone"), ("reset", "4"));
     let tries = (0..12).map(|number| of(&format!("1/{number}")));
     let (asked, unasked): (Vec<_>, Vec<_>) = tries.partition(|letter| letter.1 != "0");
     // There are five failures and three probes, each of a URL that had not failed before.
