@@ -67,15 +67,15 @@ impl<W: World> Shard<W> {
 
     /// Waits until everything that URL seen knows by now is in runs.
     pub(in crate::shard) async fn flush_sieve(&self) -> Result<(), JournalError> {
-        let sieving = &self.seen_lane;
+        let own = &self.seen_lane;
         self.frontier_mut().sieve_mut().want_flush();
-        sieving.lane.wake.poke();
+        own.lane.wake.poke();
         while !self.frontier().sieve().is_flushed() {
-            if sieving.lane.is_broken() {
+            if own.lane.is_broken() {
                 let (name, what) = ("URL seen".to_owned(), "a run is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
             }
-            sieving.lane.job_ended().await;
+            own.lane.job_ended().await;
         }
         Ok(())
     }
@@ -133,14 +133,14 @@ impl<W: World> Shard<W> {
 
     fn start_job(self: &Rc<Self>, job: Job<W::File>) {
         let shard = self.clone();
-        let sieving = &self.seen_lane;
-        sieving.lane.begin_job();
+        let own = &self.seen_lane;
+        own.lane.begin_job();
         self.kit.world.spawn(async move {
-            let sieving = &shard.seen_lane;
-            let job = job.run(&shard.kit.world, &sieving.directory, &sieving.is_awaited);
+            let own = &shard.seen_lane;
+            let job = job.run(&shard.kit.world, &own.directory, &own.is_awaited);
             let finished = shard.kit.spend_on(Stage::Disk, job).await;
             shard.kit.spend_on(Stage::Disk, shard.finish_job(finished)).await;
-            sieving.lane.end_job();
+            own.lane.end_job();
             shard.kit.wake.poke();
         });
     }

@@ -41,24 +41,24 @@ impl<F: File> SpillLane<F> {
 impl<W: World> Shard<W> {
     /// Starts the jobs that are due, until the crawl ends or a segment is found damaged.
     pub(in crate::shard) async fn keep_spill_lane(self: Rc<Self>) {
-        let tailing = &self.spill_lane;
-        while !self.kit.life.is_ended() && !tailing.lane.is_broken() {
+        let own = &self.spill_lane;
+        while !self.kit.life.is_ended() && !own.lane.is_broken() {
             for host in self.frontier_mut().take_unread() {
-                drop(tailing.waiting.borrow_mut().remove(&host));
+                drop(own.waiting.borrow_mut().remove(&host));
             }
-            if let Some(until) = tailing.lane.rests_until(self.kit.world.now()) {
+            if let Some(until) = own.lane.rests_until(self.kit.world.now()) {
                 self.kit.world.sleep_until(until).await;
                 continue;
             }
             // When the crawl is told to end, the remaining jobs are left to the next crawl, except
             // those that finish what is half on disk.
             let is_wanted = !self.kit.life.is_draining()
-                || !tailing.waiting.borrow().is_empty()
+                || !own.waiting.borrow().is_empty()
                 || !self.frontier().are_tails_durable();
             let job = if is_wanted { self.frontier_mut().next_tail_job() } else { None };
             match job {
                 Some(job) => self.start_tail_job(job),
-                None => tailing.lane.wake.wait().await,
+                None => own.lane.wake.wait().await,
             }
         }
     }
@@ -72,15 +72,15 @@ impl<W: World> Shard<W> {
     /// Holds the tails as they are, for a checkpoint, and waits until everything on its way to disk
     /// is durable.
     pub(in crate::shard) async fn hold_tails(&self) -> Result<(), JournalError> {
-        let tailing = &self.spill_lane;
+        let own = &self.spill_lane;
         self.frontier_mut().hold_tails(true);
-        tailing.lane.wake.poke();
+        own.lane.wake.poke();
         while !self.frontier().are_tails_durable() {
-            if tailing.lane.is_broken() {
+            if own.lane.is_broken() {
                 let (name, what) = ("the queues".to_owned(), "a segment is damaged");
                 return Err(JournalError::Damaged { name, what, at: 0 });
             }
-            tailing.lane.job_ended().await;
+            own.lane.job_ended().await;
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl<W: World> Shard<W> {
     /// Returns the next URL of a busy host, and waits for it if it is on disk. Returns `None` if
     /// there is none, or if the disk fails and the crawl ends; the URL then stays on disk.
     pub(in crate::shard) async fn next_url(&self, host: HostId) -> Option<Queued> {
-        let tailing = &self.spill_lane;
+        let own = &self.spill_lane;
         loop {
             let next = self.frontier_mut().next_url(host);
             match next {
@@ -116,14 +116,14 @@ impl<W: World> Shard<W> {
                 Next::Nothing => return None,
                 Next::OnDisk => {}
             }
-            let is_failing = tailing.lane.rests_until(self.kit.world.now()).is_some();
-            if tailing.lane.is_broken() || (is_failing && self.kit.life.is_draining()) {
+            let is_failing = own.lane.rests_until(self.kit.world.now()).is_some();
+            if own.lane.is_broken() || (is_failing && self.kit.life.is_draining()) {
                 return None;
             }
             self.kit.probe.add(Count::QueueWaits, 1);
             let (refilled, wait) = oneshot::channel();
-            tailing.waiting.borrow_mut().insert(host, refilled);
-            tailing.lane.wake.poke();
+            own.waiting.borrow_mut().insert(host, refilled);
+            own.lane.wake.poke();
             wait.await;
         }
     }
@@ -143,11 +143,11 @@ impl<W: World> Shard<W> {
         let shard = self.clone();
         self.spill_lane.lane.begin_job();
         self.kit.world.spawn(async move {
-            let tailing = &shard.spill_lane;
-            let job = job.run(&shard.kit.world, &tailing.files);
+            let own = &shard.spill_lane;
+            let job = job.run(&shard.kit.world, &own.files);
             let finished = shard.kit.spend_on(Stage::Disk, job).await;
             shard.kit.spend(Stage::Disk, || shard.end_tail_job(finished));
-            tailing.lane.end_job();
+            own.lane.end_job();
             shard.kit.wake.poke();
         });
     }
